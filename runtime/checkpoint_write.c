@@ -14,7 +14,8 @@
 #include "runtime/thread.h"
 
 enum { THREADS_LEAST = 2, THREADS_MOST = 8 };
-static const int64_t MEMORY_MOST = 256 << 20;  // bytes of tensors that are put together, but for one that is larger
+static const int64_t MEMORY_MOST = 256 << 20;  // bytes that are put together, but for a row or tensor that is larger
+static const int64_t PART_BYTES = 4 << 20;     // of a tensor that several threads put together
 
 const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"model.safetensors", {true, false, true}, false},
@@ -31,12 +32,13 @@ typedef struct {  // one file being written
   bool synced;
 } Writer;
 
-typedef struct {  // a tensor on its way into a file
+typedef struct {  // a tensor on its way into a file, or some rows of it
   const LogicalState *state;
   Writer *writer;
-  int64_t offset;  // in the file
-  bool last;       // of its file
-  char *dense;     // the whole of it; NULL: it is not put together
+  int64_t first, count;   // rows
+  int64_t offset, bytes;  // in the file
+  bool last;              // of its file
+  char *dense;            // all of it; NULL: it is not put together
 } Item;
 
 typedef struct {
@@ -160,10 +162,11 @@ static bool elements_finite(ElementType type, const char *data, int64_t bytes) {
 }
 
 // State of the model may hold an infinity that the text put there; so may histories of largest numbers.
-static bool state_finite(const PlanState *state, const char *dense) {
+static bool item_finite(const Item *item) {
+  const PlanState *state = item->state->state;
   const bool judged =
       (state->role == STATE_PARAMETER || state->role == STATE_OPTIMIZER) && !checkpoint_is_history(state->name);
-  return !judged || elements_finite(state->type, dense, state_bytes(state));
+  return !judged || elements_finite(state->type, item->dense, item->bytes);
 }
 
 // --- all files ---
@@ -172,12 +175,43 @@ static bool is_written(const PlanState *state, const CheckpointFile *file, const
   return file->holds[state->role] && !frozen_find(facts->frozen, state->name);
 }
 
+static bool team_concurrent(const Team *team) {
+  return !team->saved->source && team->saved->reader->at;
+}
+
+// So many rows of a tensor are put together at a time.
+static int64_t item_rows(const Team *team, const PlanState *state) {
+  const int64_t rows = state_rows(state), bytes = state_bytes(state) / rows;
+  const int64_t most = bytes > 0 && bytes < PART_BYTES ? PART_BYTES / bytes : 1;
+  return team_concurrent(team) && most < rows ? most : rows;
+}
+
+static int64_t item_count(const Team *team, const PlanState *state) {
+  const int64_t rows = state_rows(state), each = item_rows(team, state);
+  return (rows + each - 1) / each;
+}
+
+static void items_add(Team *team, Writer *writer, const LogicalState *state) {
+  const int64_t rows = state_rows(state->state), each = item_rows(team, state->state);
+  const int64_t bytes = state_bytes(state->state) / rows;
+  for (int64_t first = 0; first < rows; first += each) {
+    const int64_t count = first + each < rows ? each : rows - first;
+    team->item[team->count++] = (Item){.state = state,
+                                       .writer = writer,
+                                       .first = first,
+                                       .count = count,
+                                       .offset = writer->bytes,
+                                       .bytes = count * bytes};
+    writer->bytes += count * bytes;
+    team->memory = count * bytes > team->memory ? count * bytes : team->memory;
+  }
+}
+
 // The header of a file; its tensors become items.
 static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, Error *error) {
   const States *states = team->states;
   SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
   Buffer header = {0};
-  const int first = team->count;
   int count = 0;
   for (int i = 0; tensors && i < states->count; i++) {
     const PlanState *state = states->at[i].state;
@@ -186,7 +220,6 @@ static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, E
       *tensor = (SafetensorsTensor){
           .name = state->name, .dtype = element_type_dtype(state->type), .axis_count = state->axis_count};
       memcpy(tensor->size, state->size, sizeof *state->size * (size_t)state->axis_count);
-      team->item[team->count++] = (Item){.state = &states->at[i], .writer = writer};
     }
   }
   bool done = tensors && safetensors_header(tensors, count, &header);
@@ -194,13 +227,14 @@ static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, E
     error_set(error, 3, "no memory to save %s", writer->path);
   }
   done = done && writer_put(writer, header.text, header.length, error);
-  for (int i = 0; done && i < count; i++) {
-    Item *item = &team->item[first + i];
-    const int64_t bytes = state_bytes(item->state->state);
-    item->offset = writer->bytes;
-    item->last = i == count - 1;
-    writer->bytes += bytes;
-    team->memory = bytes > team->memory ? bytes : team->memory;
+  const int first = team->count;
+  for (int i = 0; done && i < states->count; i++) {
+    if (is_written(states->at[i].state, file, team->facts)) {
+      items_add(team, writer, &states->at[i]);
+    }
+  }
+  if (team->count > first) {
+    team->item[team->count - 1].last = true;
   }
   buffer_free(&header);
   free(tensors);
@@ -210,15 +244,14 @@ static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, E
 // Puts a tensor together. What `held` counts of it is let go by item_write.
 static bool item_read(const Team *team, Item *item, Error *error) {
   const Saved *saved = team->saved;
-  const PlanState *state = item->state->state;
   char size[UNITS_MAX];
-  item->dense = malloc((size_t)state_bytes(state) + 1);
+  item->dense = malloc((size_t)item->bytes + 1);
   if (!item->dense) {
-    return error_set(error, 3, "no memory to save %s, %s", item->writer->path,
-                     units_bytes(size, (double)state_bytes(state)));
+    return error_set(error, 3, "no memory to save %s, %s", item->writer->path, units_bytes(size, (double)item->bytes));
   }
-  return saved->source ? saved->source->read(saved->source->context, state, item->dense, error)
-                       : state_gather_with(saved->reader, team->states, item->state, item->dense, error);
+  return saved->source ? saved->source->read(saved->source->context, item->state->state, item->dense, error)
+                       : state_gather_rows(saved->reader, team->states, item->state, item->first, item->count,
+                                           item->dense, error);
 }
 
 // Under the mutex: the first error stays, and all threads end.
@@ -232,12 +265,11 @@ static void team_fail(Team *team, const Error *error) {
 
 // Writes a tensor, in its turn adds it to the hash, and behind the last of a file flushes the file.
 static void item_write(Team *team, Item *item, bool done, Error *error) {
-  const PlanState *state = item->state->state;
   Writer *writer = item->writer;
-  const int64_t bytes = state_bytes(state);
+  const int64_t bytes = item->bytes;
   const int index = (int)(item - team->item);
   done = done && io_write_at(writer->io, writer->fd, writer->path, item->offset, item->dense, (size_t)bytes, error);
-  const bool finite = !done || state_finite(state, item->dense);
+  const bool finite = !done || item_finite(item);
   pthread_mutex_lock(&team->mutex);
   while (done && !team->failed && team->turn != index) {
     pthread_cond_wait(&team->moved, &team->mutex);
@@ -253,7 +285,7 @@ static void item_write(Team *team, Item *item, bool done, Error *error) {
   team->held -= bytes;
   team->turn += turn;
   if (turn && !finite && !team->facts->not_finite[0]) {
-    snprintf(team->facts->not_finite, sizeof team->facts->not_finite, "%s", state->name);
+    snprintf(team->facts->not_finite, sizeof team->facts->not_finite, "%s", item->state->state->name);
   }
   if (!done) {
     team_fail(team, error);
@@ -269,19 +301,14 @@ static void item_write(Team *team, Item *item, bool done, Error *error) {
 
 // Waits until there is memory for the next tensor. False: another thread has failed.
 static bool team_hold(Team *team, const int *next, int end) {
-  while (!team->failed && *next < end && team->held > 0 &&
-         team->held + state_bytes(team->item[*next].state->state) > team->memory) {
+  while (!team->failed && *next < end && team->held > 0 && team->held + team->item[*next].bytes > team->memory) {
     pthread_cond_wait(&team->moved, &team->mutex);
   }
   if (!team->failed && *next < end) {
-    team->held += state_bytes(team->item[*next].state->state);
+    team->held += team->item[*next].bytes;
     return true;
   }
   return false;
-}
-
-static bool team_concurrent(const Team *team) {
-  return !team->saved->source && team->saved->reader->concurrent;
 }
 
 // The next item for a thread; NULL: there is none any more. Of a reader that is not concurrent it is put together.
@@ -381,11 +408,12 @@ static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList
 
 bool checkpoint_write(Io *io, const Saved *saved, const States *states, const char *directory, CheckpointFacts *facts,
                       WrittenList *files, Error *error) {
-  Team team = {.saved = saved,
-               .states = states,
-               .facts = facts,
-               .item = calloc((size_t)states->count + 1, sizeof *team.item),
-               .memory = MEMORY_MOST};
+  Team team = {.saved = saved, .states = states, .facts = facts, .memory = MEMORY_MOST};
+  int64_t count = 0;
+  for (int i = 0; i < states->count; i++) {
+    count += item_count(&team, states->at[i].state);
+  }
+  team.item = calloc((size_t)count + 1, sizeof *team.item);
   if (!team.item) {
     return error_set(error, 3, "no memory to save into %s", directory);
   }

@@ -68,3 +68,20 @@ const Backend *backend_choose_all(const char *name, int *devices, Error *error) 
   *devices = backend == &backend_cuda ? cuda_count_apart(any ? &why : error) : 0;
   return backend != &backend_cuda || *devices > 0 ? backend : any ? &backend_cpu : NULL;
 }
+
+bool device_copy(const Backend *backend, Device *device, const CopyPiece *pieces, int count, char *memory,
+                 Error *error) {
+  bool done = true;
+  if (backend->copy) {
+    return backend->copy(device, pieces, count, memory, error);
+  }
+  for (int i = 0; done && i < count; i++) {
+    const CopyPiece *piece = &pieces[i];
+    done = backend->read(device, ARENA_PERSISTENT, piece->offset, memory + piece->to, piece->bytes, error);
+  }
+  return done;
+}
+
+bool device_copied(const Backend *backend, Device *device, Error *error) {
+  return !backend->copy || backend->copied(device, error);
+}

@@ -53,6 +53,10 @@ typedef struct {             // what a device is, in words and figures
 
 typedef struct Device Device;
 
+typedef struct {  // bytes of the persistent memory, and where in memory of the host they are copied to
+  int64_t offset, bytes, to;
+} CopyPiece;
+
 typedef struct {  // one instruction of a run that was traced
   const Instruction *instruction;
   const char *form;   // how it was done, in words; NULL: there is one way
@@ -86,11 +90,21 @@ typedef struct {
   // device is closed. NULL: that is of no use.
   bool (*pin)(Device *device, void *memory, int64_t bytes, Error *error);
   void (*unpin)(Device *device, void *memory);
+  // Begins to copy pieces of the persistent memory into `memory`, which is pinned: as all runs leave them that were
+  // submitted, beside those that are submitted from now on, which wait before they change anything there. `copied`
+  // waits for the end of all that was begun. NULL, both: `read` is as good.
+  bool (*copy)(Device *device, const CopyPiece *pieces, int count, char *memory, Error *error);
+  bool (*copied)(Device *device, Error *error);
   // Where a byte of an arena lies in the memory of this process. NULL: not there.
   void *(*host)(Device *device, ArenaClass arena, int64_t offset);
 } Backend;
 
 extern const Backend backend_cpu, backend_cuda;
+
+// Backend.copy and copied, or the same by `read`: then no run may be under way, and it is done when it has begun.
+bool device_copy(const Backend *backend, Device *device, const CopyPiece *pieces, int count, char *memory,
+                 Error *error);
+bool device_copied(const Backend *backend, Device *device, Error *error);
 
 const Backend *backend_find(const char *name);  // "cpu" or "cuda"; NULL: no such backend
 // The same; or with "auto" or NULL a GPU if there is one that can be used for plans of so many ranks, else the CPU.

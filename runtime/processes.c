@@ -263,8 +263,16 @@ bool processes_copy(Processes *processes, int64_t rank, const CopyPiece *pieces,
   return true;
 }
 
-bool processes_copied(Processes *processes, Error *error) {
+bool processes_copying(Processes *processes, Error *error) {
   return processes_await(processes, ASK_COPY, error);
+}
+
+bool processes_copied(Processes *processes, Error *error) {
+  return ask_all(processes, &(Ask){.kind = ASK_COPIED}, error);
+}
+
+bool processes_copy_beside(const Processes *processes) {
+  return processes->beside;
 }
 
 const Backend *processes_backend(const Processes *processes) {
@@ -394,7 +402,8 @@ bool processes_create(const PlanSet *set, const Backend *backend, int threads, c
                       .options = *options,
                       .threads = all > count ? (int)(all / count) : 1,
                       .count = count,
-                      .memory = -1};
+                      .memory = -1,
+                      .beside = backend->copy != NULL};
   made->process = calloc((size_t)count, sizeof *made->process);
   made->polled = calloc((size_t)count, sizeof *made->polled);
   for (int64_t r = 0; made->process && r < count; r++) {

@@ -30,15 +30,14 @@ const Backend *processes_backend(const Processes *processes);
 Device *processes_device(const Processes *processes, int64_t rank);
 pid_t processes_pid(const Processes *processes, int64_t rank);
 
-typedef struct {  // bytes of a rank's persistent memory, and where in memory that is held for it they are copied to
-  int64_t offset, bytes, to;
-} CopyPiece;
-
 // So much memory for each rank, which its process shares with this one, until the processes end; pinned where the
 // backend can. Once. memory[rank]: NULL where no bytes are asked for.
 bool processes_hold(Processes *processes, const int64_t *bytes, char **memory, Error *error);
-// Has a rank copy into it; no run may be under way. All ranks copy at once: processes_copied waits for them.
+// Has a rank begin to copy pieces of its persistent memory into it, as Backend.copy does: all ranks at once.
+// processes_copying waits until all have begun, processes_copied until all are done.
 bool processes_copy(Processes *processes, int64_t rank, const CopyPiece *pieces, int count, Error *error);
+bool processes_copying(Processes *processes, Error *error);
+bool processes_copy_beside(const Processes *processes);  // whether runs go on beside copies; else they are done at once
 bool processes_copied(Processes *processes, Error *error);
 
 // On all ranks at once; see Backend.

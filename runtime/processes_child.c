@@ -183,15 +183,13 @@ static bool child_hold(Child *child, const Ask *ask, Error *error) {
 
 static bool child_copy(Child *child, int count, Error *error) {
   const CopyPiece *pieces = (const CopyPiece *)(const void *)child->shared->window;
-  bool done = true;
-  for (int i = 0; done && i < count; i++) {
+  for (int i = 0; i < count; i++) {
     const CopyPiece *piece = &pieces[i];
-    const bool fits = piece->to >= 0 && piece->bytes >= 0 && piece->bytes <= child->held_bytes - piece->to;
-    done = (fits || error_set(error, 1, "a piece is copied to where there is no memory for it")) &&
-           child->backend->read(child->device, ARENA_PERSISTENT, piece->offset, child->held + piece->to, piece->bytes,
-                                error);
+    if (piece->to < 0 || piece->bytes < 0 || piece->bytes > child->held_bytes - piece->to) {
+      return error_set(error, 1, "a piece is copied to where there is no memory for it");
+    }
   }
-  return done;
+  return device_copy(child->backend, child->device, pieces, count, child->held, error);
 }
 
 // False: it is not to be answered.
@@ -217,6 +215,9 @@ static bool child_do(Child *child, const Ask *ask, Answer *answer) {
       return true;
     case ASK_COPY:
       answer->good = child_copy(child, ask->number, error);
+      return true;
+    case ASK_COPIED:
+      answer->good = device_copied(backend, child->device, error);
       return true;
     case ASK_FACTS:
       backend->facts(child->device, (DeviceFacts *)(void *)child->shared->window);

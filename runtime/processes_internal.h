@@ -24,7 +24,8 @@ typedef enum {
   ASK_RUN,
   ASK_WAIT,
   ASK_HOLD,    // maps `bytes` of the shared file from `offset` on
-  ASK_COPY,    // `number` CopyPieces, which the window holds, into what is held
+  ASK_COPY,    // begins to copy `number` CopyPieces, which the window holds, into what is held
+  ASK_COPIED,  // answered when all copies are done
   ASK_FACTS,   // answered with DeviceFacts in the window
   ASK_TRACE,   // not answered
   ASK_TRACED,  // the spans from `offset` on: answered with TracedSpans in the window
@@ -86,6 +87,7 @@ struct Processes {
   int memory;      // the file that `shared`, and behind it what is held for ranks, is mapped of; -1: none
   char *held;      // of all ranks, or NULL
   int64_t held_bytes;
+  bool beside;  // copies go on beside runs
   bool failed;
 };
 

@@ -21,14 +21,15 @@ int64_t progress_predicted(const PlanSet *set, int arena) {
 }
 
 // "4 ranks (pp 2 x tp 2) as threads"
-static void header_ranks(Log *log, const Plan *plan) {
+static void header_ranks(Log *log, const ProgressFacts *facts) {
+  const Plan *plan = facts->plan;
   Buffer text = {0};
   for (int i = 0; i < plan->mesh_count; i++) {
     buffer_format(&text, "%s%s %lld", i ? " x " : "", plan->mesh[i].name, (long long)plan->mesh[i].size);
   }
   if (text.text && plan_ranks(plan) > 1) {
-    log_line(log, LOG_FAINT "ranks" LOG_PLAIN "     %lld ranks (%s) as threads", (long long)plan_ranks(plan),
-             text.text);
+    log_line(log, LOG_FAINT "ranks" LOG_PLAIN "     %lld ranks (%s) as %s", (long long)plan_ranks(plan),
+             text.text, facts->processes ? "processes" : "threads");
   }
   buffer_free(&text);
 }
@@ -96,7 +97,7 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   if (*facts->attention) {
     log_line(log, LOG_FAINT "attention" LOG_PLAIN " %s", facts->attention);
   }
-  header_ranks(log, facts->plan);
+  header_ranks(log, facts);
   header_memory(log, facts->set);
   header_devices(log, facts);
   DataFacts data = data_facts(facts->data);

@@ -15,6 +15,7 @@ typedef struct {
   const char *run, *device, *attention;  // attention: how it is done, or ""
   SessionMemory memory;                  // when all devices were open
   int64_t first, steps;                  // steps before the first of this process, and the last step
+  bool processes;                        // each rank is one of its own
   bool masks;                            // the model has an input `mask`
   double compile_seconds;
 } ProgressFacts;

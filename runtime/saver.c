@@ -15,9 +15,12 @@ static void *saver_main(void *argument) {
   return NULL;
 }
 
-static bool saver_begin(Saver *saver, Error *error) {
-  const int why = thread_start(&saver->thread, saver_main, saver);
-  return why == 0 || error_set(error, 3, "no thread to save with: %s", strerror(why));
+// Without a thread it is written here.
+static void saver_begin(Saver *saver) {
+  saver->threaded = thread_start(&saver->thread, saver_main, saver) == 0;
+  if (!saver->threaded) {
+    saver_main(saver);
+  }
 }
 
 bool saver_start(Saver *saver, Io *io, Session *session, Snapshot *snapshot, const char *directory,
@@ -26,21 +29,40 @@ bool saver_start(Saver *saver, Io *io, Session *session, Snapshot *snapshot, con
   buffer_free(&saver->tuning);
   *saver = (Saver){.facts = *facts,
                    .io = io,
+                   .snapshot = snapshot,
                    .reader = snapshot_reader(snapshot),
                    .directory = directory,
                    .keep = *keep,
                    .begin = begin};
   session_record(session, &saver->tuning);
-  saver->under_way = snapshot_take(snapshot, error) && saver_begin(saver, error);
+  saver->copying = snapshot_beside(snapshot);
+  saver->under_way = snapshot_take(snapshot, error) && (saver->copying || snapshot_taken(snapshot, error));
   if (!saver->under_way) {
     buffer_free(&saver->tuning);
+  } else if (!saver->copying) {
+    saver_begin(saver);
   }
   return saver->under_way;
 }
 
+static void saver_copied(Saver *saver) {
+  saver->copying = false;
+  if (snapshot_taken(saver->snapshot, &saver->error)) {
+    saver_begin(saver);
+  } else {
+    saver->seconds = clock_seconds() - saver->begin;
+    atomic_store(&saver->done, true);
+  }
+}
+
 bool saver_settled(Saver *saver, bool wait) {
+  if (saver->under_way && saver->copying) {
+    saver_copied(saver);
+  }
   if (saver->under_way && (wait || atomic_load(&saver->done))) {
-    pthread_join(saver->thread, NULL);
+    if (saver->threaded) {
+      pthread_join(saver->thread, NULL);
+    }
     buffer_free(&saver->tuning);
     saver->under_way = false;
     return true;

@@ -22,6 +22,9 @@ typedef struct {
 
   // Of saver.c.
   Io *io;
+  Snapshot *snapshot;
+  bool copying;   // nothing is written yet
+  bool threaded;  // the thread was started
   StateReader reader;
   Buffer tuning;
   const char *directory;
@@ -31,12 +34,14 @@ typedef struct {
   atomic_bool done;
 } Saver;
 
-// Copies what is to be saved, and begins to write it. `directory` and the snapshot must outlive it. False with status
-// 5: ranks are lost; else nothing was begun, and the state is as it was.
+// Begins to copy what is to be saved, and to write it: at once, or where runs go on beside the copies (snapshot_beside)
+// with the first call of saver_settled. `directory` and the snapshot must outlive it. False with status 5: ranks are
+// lost; else nothing was begun, and the state is as it was.
 bool saver_start(Saver *saver, Io *io, Session *session, Snapshot *snapshot, const char *directory,
                  const CheckpointFacts *facts, const CheckpointKeep *keep, Error *error);
 
-// Has the save that was under way ended? Once true, no save is under way any longer. `wait`: until it has.
+// Has the save that was under way ended? Once true, no save is under way any longer. `wait`: until it has. It waits for
+// copies, which a run that was submitted behind saver_start has waited for too.
 bool saver_settled(Saver *saver, bool wait);
 
 #endif

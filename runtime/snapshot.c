@@ -25,7 +25,8 @@ typedef struct {
 
 struct Snapshot {
   Session *session;
-  Held *held;  // [rank]
+  Held *held;    // [rank]
+  bool copying;  // begun, and not waited for
 };
 
 // --- which bytes ---
@@ -163,6 +164,8 @@ void snapshot_destroy(Snapshot *snapshot) {
     return;
   }
   Session *session = snapshot->session;
+  Error ignored;
+  snapshot_taken(snapshot, &ignored);  // nothing is copied into memory that is given back
   for (int64_t rank = 0; rank < session->ranks; rank++) {
     Held *held = &snapshot->held[rank];
     if (held->pinned) {
@@ -190,21 +193,35 @@ int64_t snapshot_bytes(const Snapshot *snapshot) {
 bool snapshot_take(Snapshot *snapshot, Error *error) {
   Session *session = snapshot->session;
   bool done = session_wait(session, 0, error);
+  snapshot->copying = done;
   for (int64_t rank = 0; done && rank < session->ranks; rank++) {
     const Held *held = &snapshot->held[rank];
-    if (session->processes) {
-      done = processes_copy(session->processes, rank, held->piece, held->count, error);
-    }
-    for (int i = 0; done && !session->processes && i < held->count; i++) {
-      const CopyPiece *piece = &held->piece[i];
-      done = session->backend->read(session_device(session, rank), ARENA_PERSISTENT, piece->offset,
-                                    held->memory + piece->to, piece->bytes, error);
-    }
+    done = session->processes ? processes_copy(session->processes, rank, held->piece, held->count, error)
+                              : device_copy(session->backend, session_device(session, rank), held->piece, held->count,
+                                            held->memory, error);
   }
-  return done && (!session->processes || processes_copied(session->processes, error));
+  return done && (!session->processes || processes_copying(session->processes, error));
 }
 
-static bool read_held(void *context, int64_t rank, int64_t offset, void *data, int64_t bytes, Error *error) {
+bool snapshot_taken(Snapshot *snapshot, Error *error) {
+  Session *session = snapshot->session;
+  if (!snapshot->copying) {
+    return true;
+  }
+  snapshot->copying = false;
+  bool done = !session->processes || processes_copied(session->processes, error);
+  for (int64_t rank = 0; done && !session->processes && rank < session->ranks; rank++) {
+    done = device_copied(session->backend, session_device(session, rank), error);
+  }
+  return done;
+}
+
+bool snapshot_beside(const Snapshot *snapshot) {
+  return snapshot->session->processes ? processes_copy_beside(snapshot->session->processes)
+                                      : snapshot->session->backend->copy != NULL;
+}
+
+static const char *held_at(void *context, int64_t rank, int64_t offset, int64_t bytes, Error *error) {
   const Snapshot *snapshot = context;
   const Held *held = &snapshot->held[rank];
   int low = 0, high = held->count;
@@ -214,14 +231,13 @@ static bool read_held(void *context, int64_t rank, int64_t offset, void *data, i
   }
   const CopyPiece *piece = &held->piece[low];
   if (low >= held->count || offset < piece->offset || offset + bytes > piece->offset + piece->bytes) {
-    return error_set(error, 1, "bytes %lld to %lld of rank %lld are not among those that were copied",
-                     (long long)offset, (long long)(offset + bytes), (long long)rank);
+    error_set(error, 1, "bytes %lld to %lld of rank %lld are not among those that were copied", (long long)offset,
+              (long long)(offset + bytes), (long long)rank);
+    return NULL;
   }
-  memcpy(data, held->memory + piece->to + (offset - piece->offset), (size_t)bytes);
-  return true;
+  return held->memory + piece->to + (offset - piece->offset);
 }
 
 StateReader snapshot_reader(const Snapshot *snapshot) {
-  return (StateReader){
-      .set = snapshot->session->set, .read = read_held, .context = (void *)(uintptr_t)snapshot, .concurrent = true};
+  return (StateReader){.set = snapshot->session->set, .at = held_at, .context = (void *)(uintptr_t)snapshot};
 }

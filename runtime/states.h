@@ -35,13 +35,18 @@ bool state_gather(Session *session, const States *states, const LogicalState *st
 // The same from wherever the persistent memory of ranks is read.
 typedef struct {
   const PlanSet *set;
+  // One of the two: copies bytes, for one thread, which is the one that saves; or says where they lie, to any threads.
   bool (*read)(void *context, int64_t rank, int64_t offset, void *data, int64_t bytes, Error *error);
+  const char *(*at)(void *context, int64_t rank, int64_t offset, int64_t bytes, Error *error);
   void *context;
-  bool concurrent;  // any threads may read at the same time; else one, which is the one that saves
 } StateReader;
 StateReader state_reader(Session *session);  // the devices themselves
 bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
                        Error *error);
+// The same of `count` of its rows alone, from `first` on; whole ones of a reader without `at`.
+int64_t state_rows(const PlanState *state);  // positions of the first axis; 1: a single number
+bool state_gather_rows(const StateReader *reader, const States *states, const LogicalState *state, int64_t first,
+                       int64_t count, void *dense, Error *error);
 // What gathering reads of a rank: false, nothing.
 bool state_span(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank, int64_t *offset,
                 int64_t *bytes);

@@ -180,6 +180,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
                              .masks = feed_masks(t->train_feed),
                              .run = t->run.path,
                              .device = t->device.name,
+                             .processes = t->session.processes != NULL,
                              .attention = t->device.attention,
                              .memory = session_memory(&t->session),
                              .first = facts->step,

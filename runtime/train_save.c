@@ -97,10 +97,11 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
 bool trainer_settle(Trainer *t, bool wait, Error *error) {
   Saver *saver = &t->saver;
   const double start = clock_seconds();
-  if (!saver_settled(saver, wait)) {
+  const bool settled = saver_settled(saver, wait);
+  saver->waited += clock_seconds() - start;
+  if (!settled) {
     return true;
   }
-  saver->waited += clock_seconds() - start;
   if (saver->saved) {
     return save_done(t, &saver->facts, saver->seconds, saver->waited, error);
   }
@@ -135,6 +136,20 @@ static bool save_begin(Trainer *t, const CheckpointFacts *facts, const Checkpoin
   return true;
 }
 
+// Waits for it. From a copy, if there is memory for one: several threads read that.
+static bool save_now(Trainer *t, CheckpointFacts *facts, const CheckpointKeep *keep, Error *error) {
+  Session *session = &t->session;
+  if (!t->snapshot || !snapshot_take(t->snapshot, error) || !snapshot_taken(t->snapshot, error)) {
+    return error->status != 5 && checkpoint_save(t->options->io, session, t->run.checkpoints, facts, keep, error);
+  }
+  Buffer tuning = {0};
+  const StateReader reader = snapshot_reader(t->snapshot);
+  session_record(session, &tuning);
+  const bool done = checkpoint_save_from(t->options->io, &reader, &tuning, t->run.checkpoints, facts, keep, error);
+  buffer_free(&tuning);
+  return done;
+}
+
 bool trainer_save(Trainer *t, bool last, Error *error) {
   if (!trainer_settle(t, true, error)) {
     return false;
@@ -167,7 +182,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   if (!last && save_begin(t, &facts, &keep, start, error)) {
     return true;
   }
-  if (error->status == 5 || !checkpoint_save(t->options->io, &t->session, t->run.checkpoints, &facts, &keep, error)) {
+  if (error->status == 5 || !save_now(t, &facts, &keep, error)) {
     return save_failed(t, facts.step, last, error);
   }
   const double seconds = clock_seconds() - start;

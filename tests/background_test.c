@@ -79,6 +79,51 @@ static void disk_open(Disk *disk, const World *world, int64_t save, int64_t stan
   disk->io = (Io){.before = disk_operation, .context = disk};
 }
 
+// The toy on a device that copies as late as it may: when the next run is about to change something, or when it is
+// asked.
+static struct {
+  bool used, fails;  // all calls are late; a copy fails when it is waited for
+  int count, by_runs;
+  CopyPiece *piece;
+  char *memory;
+} late;
+
+static void late_do(Device *device) {
+  for (int i = 0; i < late.count; i++) {
+    const CopyPiece *piece = &late.piece[i];
+    memcpy(late.memory + piece->to, device->arena[ARENA_PERSISTENT] + piece->offset, (size_t)piece->bytes);
+  }
+  free(late.piece);
+  late.piece = NULL;
+  late.count = 0;
+}
+
+static bool late_copy(Device *device, const CopyPiece *pieces, int count, char *memory, Error *error) {
+  (void)device, (void)error;
+  assert_int_equal(late.count, 0);
+  assert_true(count > 0);
+  late.piece = malloc((size_t)count * sizeof *pieces);
+  memcpy(late.piece, pieces, (size_t)count * sizeof *pieces);
+  late.count = count;
+  late.memory = memory;
+  return true;
+}
+
+static bool late_copied(Device *device, Error *error) {
+  late_do(device);
+  if (late.fails) {
+    late.fails = false;
+    return error_set(error, 1, "the copy fell over");
+  }
+  return true;
+}
+
+static bool late_run(Device *device, ProgramKind kind, Error *error) {
+  late.by_runs += late.count > 0;
+  late_do(device);
+  return toy_run(device, kind, error);
+}
+
 typedef struct {
   bool resume, sync_save;
   int64_t save_every;
@@ -100,7 +145,13 @@ static bool train(World *world, const char *name, Wanted wanted, Error *error) {
                           .io = wanted.disk ? &wanted.disk->io : NULL,
                           .step = wanted.disk ? disk_step : NULL,
                           .context = wanted.disk};
-  return train_run(&(PlanSet){1, &plan}, &toy_backend, &options, &result, error);
+  Backend backend = toy_backend;
+  if (late.used) {
+    backend.copy = late_copy;
+    backend.copied = late_copied;
+    backend.run = late_run;
+  }
+  return train_run(&(PlanSet){1, &plan}, &backend, &options, &result, error);
 }
 
 static void trained(World *world, const char *name, Wanted wanted) {
@@ -158,6 +209,33 @@ static void test_training_goes_on(void **state) {
   assert_true(holds(world, "run/log.txt", "; training waited "));
   assert_true(holds(world, "run/metrics.jsonl", "\"save_wait_ms\":"));
   assert_false(holds(world, "waits/log.txt", "; training waited "));
+}
+
+// The same where the device copies while the next step runs: that is what is written, and not before it is there.
+static void test_copies_go_on(void **state) {
+  World *world = *state;
+  trained(world, "waits", (Wanted){.sync_save = true});
+  Disk disk;
+  disk_open(&disk, world, 11, 5, 15);
+  late.used = true;
+  late.by_runs = 0;
+  trained(world, "run", (Wanted){.disk = &disk});
+  assert_int_equal(late.by_runs, 3);  // saves of steps 10, 20 and 30; the last is waited for
+  assert_false(disk.gave_up || disk.early || disk.by_training);
+  for (int step = 10; step <= 40; step += 10) {
+    char left[64], right[64];
+    snprintf(left, sizeof left, "waits/checkpoints/step-%08d", step);
+    snprintf(right, sizeof right, "run/checkpoints/step-%08d", step);
+    if (there(world, left)) {  // three are kept
+      same_checkpoint(world, left, right);
+    }
+  }
+  late.fails = true;
+  trained(world, "falls", (Wanted){0});
+  late.used = false;
+  assert_true(holds(world, "falls/log.txt", "step 10 was not saved: the copy fell over"));
+  assert_true(there(world, "falls/checkpoints/step-00000020"));
+  same_checkpoint(world, "waits/checkpoints/step-00000040", "falls/checkpoints/step-00000040");
 }
 
 // Control: a save that training waits for is written by its own thread.
@@ -262,6 +340,7 @@ static void test_failures_are_said(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_training_goes_on, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_copies_go_on, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_waiting_is_seen, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_one_at_a_time, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_killed_while_it_writes, world_open, world_close),

@@ -27,7 +27,7 @@ done
 OUT=${1:?a folder for the table}
 mkdir -p "$OUT"
 work=$(mktemp -d "$RUNS/mdl-saves.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+trap 'kill $(jobs -p) 2> /dev/null; wait; rm -rf "$work"' EXIT
 if [ -n "$SMALL" ]; then
   GPUS=2
   sets=(--set vocab=256 --set embed=64 --set layers=2 --set kv_heads=2 --set group=2 --set hd=16 --set ffn=128 --set batch=4 --set seq=64)
@@ -40,7 +40,8 @@ status=0
 # shellcheck disable=SC2086
 "$BUILD/mdl" train tests/bench_gpus.mdl --recipe llama3_8b --layout z3 --precision bf16 "${sets[@]}" --set "mesh.dp=$GPUS" \
   --device "$([ -n "$SMALL" ] && echo cpu || echo cuda)" --data "$work/text.txt" --out "$work/run" --steps "$STEPS" --save-every 8 \
-  --keep 1 --log-every 1 $SYNC > "$OUT/log.txt" 2>&1 || status=$?
+  --keep 1 --log-every 1 $SYNC > "$OUT/log.txt" 2>&1 &
+wait $! || status=$?
 [ "$status" = 0 ] || { tail -n 20 "$OUT/log.txt" >&2; exit "$status"; }
 bytes=$(du -sb "$work/run/checkpoints" | cut -f 1)
 python3 - "$work/run/metrics.jsonl" "$bytes" > "$OUT/table.md" <<'END'

@@ -342,6 +342,7 @@ static void memory_is_copied_out(void **state) {
     for (int64_t rank = 0; rank < ranks; rank++) {
       assert_true(processes_copy(session.processes, rank, halves, 2, &error));
     }
+    assert_true(processes_copying(session.processes, &error));
     assert_true(processes_copied(session.processes, &error));
     for (int64_t rank = 0; rank < ranks; rank++) {
       memset(there, (int)(1 + rank + 2 * round), BYTES);

@@ -145,6 +145,7 @@ static void pieces_are_copied(void **state) {
   for (int64_t rank = 0; rank < 3; rank += 2) {
     assert_true(processes_copy(session.processes, rank, pieces, COUNT, &error));
   }
+  assert_true(processes_copying(session.processes, &error));
   assert_true(processes_copied(session.processes, &error));
   for (int64_t rank = 0; rank < 3; rank += 2) {
     there[0] = (char)rank;
@@ -154,10 +155,10 @@ static void pieces_are_copied(void **state) {
   }
   // An error of the device comes through, and a piece that has no place is one.
   assert_true(processes_copy(session.processes, 0, &(CopyPiece){.offset = 13, .bytes = 8}, 1, &error));
-  assert_false(processes_copied(session.processes, &error));
+  assert_false(processes_copying(session.processes, &error));
   assert_non_null(strstr(error.text, "nothing is read at 13"));
   assert_true(processes_copy(session.processes, 0, &(CopyPiece){.bytes = 8, .to = bytes[0] - 7}, 1, &error));
-  assert_false(processes_copied(session.processes, &error));
+  assert_false(processes_copying(session.processes, &error));
   assert_non_null(strstr(error.text, "no memory for it"));
   free(there);
   free(pieces);

@@ -21,9 +21,9 @@ typedef struct {
 } Tensor;
 
 static const Tensor tensors[STATES] = {
-    {"layers.2.w", STATE_PARAMETER, TYPE_F32, 2, {10, 6}}, {"layers.10.w", STATE_PARAMETER, TYPE_F64, 3, {3, 4, 5}},
+    {"layers.2.w", STATE_PARAMETER, TYPE_F32, 2, {10, 6}}, {"layers.10.w", STATE_PARAMETER, TYPE_F64, 3, {3, 34, 37}},
     {"gain", STATE_PARAMETER, TYPE_F32, 1, {24}},          {"m.w", STATE_OPTIMIZER, TYPE_F32, 2, {10, 6}},
-    {"count", STATE_OPTIMIZER, TYPE_INT, 0, {0}},          {"table", STATE_MODEL, TYPE_BF16, 2, {5, 7}},
+    {"count", STATE_OPTIMIZER, TYPE_INT, 0, {0}},          {"table", STATE_MODEL, TYPE_BF16, 2, {41, 67}},
 };
 
 typedef struct {  // how a test cuts its tensors
@@ -229,7 +229,7 @@ static char *file_bytes(const char *directory, int step, const char *name, size_
   char path[IO_PATH_MAX], *bytes = NULL;
   Error error;
   if (!io_path(path, &error, "%s/step-%08d/%s", directory, step, name) ||
-      !io_read_file(path, 1 << 20, &bytes, size, &error)) {
+      !io_read_file(path, 1 << 24, &bytes, size, &error)) {
     fail_msg("%s", error.text);
   }
   return bytes;
@@ -250,6 +250,29 @@ static void must(bool done, const Error *error) {
   }
 }
 
+// Some rows of a tensor are those of the whole.
+static void check_rows(Session *session, const StateReader *reader) {
+  Error error = {0};
+  States states;
+  must(states_open(session->set, &states, &error), &error);
+  for (int i = 0; i < states.count; i++) {
+    const LogicalState *state = &states.at[i];
+    const int64_t rows = state_rows(state->state), bytes = state_bytes(state->state), row = bytes / rows;
+    char *whole = malloc((size_t)bytes), *some = malloc((size_t)bytes);
+    must(state_gather_with(reader, &states, state, whole, &error), &error);
+    for (int64_t first = 0; first < rows; first += 1 + rows / 7) {
+      const int64_t count = 1 + (first * 5 + rows / 3) % (rows - first);
+      memset(some, 0x5a, (size_t)bytes);
+      must(state_gather_rows(reader, &states, state, first, count, some, &error), &error);
+      assert_memory_equal(some, whole + first * row, (size_t)(count * row));
+      assert_true(count * row == bytes || some[count * row] == 0x5a);
+    }
+    free(whole);
+    free(some);
+  }
+  states_close(&states);
+}
+
 // A snapshot of the ranks is as good as the ranks.
 static void check_snapshot(Session *session, const char *directory, int step) {
   Error error = {0};
@@ -257,8 +280,9 @@ static void check_snapshot(Session *session, const char *directory, int step) {
   Buffer tuning = {0};
   CheckpointFacts facts = {.step = step};
   must(snapshot_create(session, &snapshot, &error), &error);
-  must(snapshot_take(snapshot, &error), &error);
+  must(snapshot_take(snapshot, &error) && snapshot_taken(snapshot, &error), &error);
   const StateReader reader = snapshot_reader(snapshot);
+  check_rows(session, &reader);
   must(checkpoint_save_from(NULL, &reader, &tuning, directory, &facts, NULL, &error), &error);
   same_file(directory, 0, step, "model.safetensors");
   same_file(directory, 0, step, "optimizer.safetensors");
@@ -413,9 +437,65 @@ static void test_batches(void **state) {
   unlink(path);
 }
 
+// What several threads put together part by part is what one puts together whole.
+static void test_parts(void **state) {
+  (void)state;
+  enum { RANKS = 3, HIGH = 1100, WIDE = 2001 };
+  char directory[] = "/tmp/mdl-reshard-XXXXXX";
+  const int64_t mesh = RANKS, piece = (HIGH * WIDE + RANKS - 1) / RANKS;
+  Error error = {0};
+  CheckpointFacts facts = {0};
+  Snapshot *snapshot;
+  Buffer tuning = {0};
+  assert_non_null(mkdtemp(directory));
+  for (int turned = 0; turned < 2; turned++) {
+    World world = world_make(&mesh, 1, -1);
+    Plan *plan = world.plan[0];
+    PlanState *tensor = plan->states = ARENA_ARRAY(world.arena, PlanState, 1);
+    plan->state_count = 1;
+    *tensor = (PlanState){.name = "w", .role = STATE_PARAMETER, .type = TYPE_F32, .axis_count = 2, .owner = true};
+    tensor->axis[0] = "x", tensor->axis[1] = "y";
+    tensor->size[0] = HIGH, tensor->size[1] = WIDE;
+    tensor->stride[0] = turned ? 1 : WIDE, tensor->stride[1] = turned ? HIGH : 1;
+    tensor->flat_count = 1, tensor->flat_piece = piece;
+    plan->arena_bytes[ARENA_PERSISTENT] = piece * 4;
+    Session session = world_open(&world, 60, NULL);
+    float *numbers = malloc((size_t)piece * sizeof *numbers);
+    for (int64_t rank = 0; rank < RANKS; rank++) {
+      for (int64_t i = 0; i < piece; i++) {
+        numbers[i] = (float)(rank * piece + i);
+      }
+      world_write(&world, &session, rank, (Place){.arena = ARENA_PERSISTENT}, numbers, piece * 4);
+    }
+    free(numbers);
+    facts.step = 2 * turned;
+    must(checkpoint_save(NULL, &session, directory, &facts, NULL, &error), &error);
+    must(snapshot_create(&session, &snapshot, &error), &error);
+    must(snapshot_take(snapshot, &error) && snapshot_taken(snapshot, &error), &error);
+    const StateReader reader = snapshot_reader(snapshot);
+    facts.step++;
+    must(checkpoint_save_from(NULL, &reader, &tuning, directory, &facts, NULL, &error), &error);
+    snapshot_destroy(snapshot);
+    same_file(directory, (int)facts.step - 1, (int)facts.step, "model.safetensors");
+    size_t size = 0;
+    char *bytes = file_bytes(directory, (int)facts.step, "model.safetensors", &size);
+    const float *all = (const float *)(const void *)(bytes + size - (size_t)HIGH * WIDE * 4);
+    for (int64_t i = 0; i < HIGH; i += 37) {
+      for (int64_t k = 0; k < WIDE; k++) {
+        assert_true(all[i * WIDE + k] == (float)(turned ? k * HIGH + i : i * WIDE + k));
+      }
+    }
+    free(bytes);
+    session_close(&session);
+    world_destroy(&world);
+  }
+  assert_true(io_remove_tree(directory));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_checkpoints),
+      cmocka_unit_test(test_parts),
       cmocka_unit_test(test_batches),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -239,7 +239,7 @@ static bool device_start(Device *device, const DeviceOptions *options, Error *er
       (device->peers && !comms_create(cuda, plan, device->peers, device->arena, &device->comms, error)) ||
       !prepare_in_turn(device, error) || !comms_open(device, error) || !memory_join(device, error) ||
       !host_open(&device->host, cuda, plan, device->memory[ARENA_HOST], error) ||
-      !offload_open(cuda, plan, &device->offloaded, error) ||
+      !copies_open(cuda, &device->copies, error) || !offload_open(cuda, plan, &device->offloaded, error) ||
       !queues_open(cuda, plan, device->arena, device->stream, &device->queues, error) ||
       !programs_open(device, error) || !memory_taken(device, &device->taken_bytes, error)) {
     return false;
@@ -253,6 +253,7 @@ static void cuda_device_end(Device *device) {
     cuda->context_set(device->gpu.context);
     cuda->context_synchronize();
     host_close(&device->host);
+    copies_close(&device->copies);
     for (int p = 0; p < PROGRAM_COUNT; p++) {
       for (int i = 0; i < device->graphs[p].parts.count; i++) {
         cuda->graph_exec_destroy(device->graphs[p].parts.at[i]);
@@ -348,7 +349,8 @@ static bool backend_write(Device *device, ArenaClass arena, int64_t offset, cons
   if (arena == ARENA_OFFLOAD) {
     return offload_here(device, error) && memcpy(device->offloaded + offset, data, (size_t)bytes);
   }
-  return cuda_check(cuda, cuda->copy_in(device->memory[arena] + (uint64_t)offset, data, (size_t)bytes, device->stream),
+  return (arena != ARENA_PERSISTENT || copies_wait(&device->copies, error)) &&
+         cuda_check(cuda, cuda->copy_in(device->memory[arena] + (uint64_t)offset, data, (size_t)bytes, device->stream),
                     "writing to the GPU", error) &&
          cuda_check(cuda, cuda->stream_synchronize(device->stream), "writing to the GPU", error);
 }
@@ -371,6 +373,20 @@ static bool backend_read(Device *device, ArenaClass arena, int64_t offset, void 
   return cuda_check(cuda, cuda->copy_out(data, device->memory[arena] + (uint64_t)offset, (size_t)bytes, device->stream),
                     "reading from the GPU", error) &&
          cuda_check(cuda, cuda->stream_synchronize(device->stream), "reading from the GPU", error);
+}
+
+static bool backend_copy(Device *device, const CopyPiece *pieces, int count, char *memory, Error *error) {
+  for (int i = 0; i < count; i++) {
+    if (!range_check(device, ARENA_PERSISTENT, pieces[i].offset, pieces[i].bytes, error)) {
+      return false;
+    }
+  }
+  return device_here(device, error) &&
+         copies_begin(&device->copies, device->stream, device->memory[ARENA_PERSISTENT], pieces, count, memory, error);
+}
+
+static bool backend_copied(Device *device, Error *error) {
+  return device_here(device, error) && copies_wait(&device->copies, error);
 }
 
 static bool backend_run(Device *device, ProgramKind program, Error *error) {
@@ -506,4 +522,6 @@ const Backend backend_cuda = {
     .record = backend_record,
     .pin = backend_pin,
     .unpin = backend_unpin,
+    .copy = backend_copy,
+    .copied = backend_copied,
 };

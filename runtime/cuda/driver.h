@@ -32,6 +32,7 @@ enum {  // CUdevice_attribute
 };
 enum { CUDA_FUNCTION_SHARED_MAX = 8 };  // CUfunction_attribute: dynamic shared bytes allowed
 enum { CUDA_STREAM_NON_BLOCKING = 1, CUDA_EVENT_DEFAULT = 0, CUDA_EVENT_NO_TIMING = 2 };
+enum { CUDA_EVENT_WAIT_EXTERNAL = 1 };  // of stream_wait while capturing: the event as it is when the graph is launched
 enum { CUDA_HOST_PORTABLE = 1, CUDA_HOST_MAPPED = 2 };
 enum { CUDA_CAPTURE_THREAD_LOCAL = 1 };
 enum { CUDA_MEMORY_DEVICE = 2 };  // CUmemorytype

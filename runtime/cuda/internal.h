@@ -10,6 +10,7 @@
 #include "kernels/cuda/instruction.h"
 #include "runtime/cuda/attention.h"
 #include "runtime/cuda/comms.h"
+#include "runtime/cuda/copies.h"
 #include "runtime/cuda/gemm.h"
 #include "runtime/cuda/host.h"
 #include "runtime/cuda/modules.h"
@@ -40,6 +41,7 @@ typedef struct {  // an instruction, ready to be launched
   int slot_count;
   const Slot *slots;
   const char *form;  // how it is done, in words: for traces
+  bool lasting;      // it writes persistent memory
   union {
     Loaded *loaded;
     GemmProblem *gemm;
@@ -88,6 +90,8 @@ struct Device {
   Prepared **prepared;  // [segment][instruction]
   ProgramGraphs graphs[PROGRAM_COUNT];
   Host host;
+  Copies copies;
+  bool capturing;
   Timing *timing;  // NULL: nothing was traced yet
   bool tracing;    // runs are launched one instruction after the other, and timed
 };

@@ -97,6 +97,7 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
     int queue = 0;
     CudaStream stream = device->stream;
     if ((device->queues && !queues_enter(device->queues, call, i, &queue, &stream, error)) ||
+        (prepared->lasting && !copies_hold(&device->copies, queue, stream, device->capturing, error)) ||
         (device->tracing && !timing_begin(device->timing, launches_of(prepared), device->stream, stream, error)) ||
         !launch_instruction(device, instruction, prepared, call, queue, stream, error) ||
         (device->tracing && !timing_end(device->timing, instruction, prepared->form, queue, stream, error)) ||
@@ -109,6 +110,7 @@ static bool launch_call(Device *device, const PlanCall *call, int from, int to, 
 
 // What the queues of a run begin behind.
 static bool run_begin(Device *device, ProgramKind kind, Error *error) {
+  copies_run(&device->copies);
   return (!device->comms || comms_begin(device->comms, kind, queues_count(device->queues), device->stream, error)) &&
          queues_begin(device->queues, error);
 }
@@ -208,11 +210,12 @@ static bool part_end(Device *device, ProgramGraphs *graphs, Error *error) {
 }
 
 static bool part_begin(Device *device, Error *error) {
+  copies_run(&device->copies);
   return cuda_check(&device->cuda, device->cuda.capture_begin(device->stream, CUDA_CAPTURE_THREAD_LOCAL),
                     "capturing a program", error);
 }
 
-bool device_capture(Device *device, ProgramKind kind, Error *error) {
+static bool program_capture(Device *device, ProgramKind kind, Error *error) {
   const PlanProgram *program = &device->plan->programs[kind];
   ProgramGraphs *graphs = &device->graphs[kind];
   // A graph ends when all that it sent is received, so with messages a cut could wait for what is behind it.
@@ -239,4 +242,11 @@ bool device_capture(Device *device, ProgramKind kind, Error *error) {
     }
   }
   return part_end(device, graphs, error);
+}
+
+bool device_capture(Device *device, ProgramKind kind, Error *error) {
+  device->capturing = true;
+  const bool done = program_capture(device, kind, error);
+  device->capturing = false;
+  return done;
 }

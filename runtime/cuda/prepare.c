@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "compiler/plan/operands.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/compile.h"
 #include "runtime/cuda/internal.h"
@@ -276,6 +277,17 @@ static CudaTarget figures_of(const Device *device) {
   return same || cuda_compiler_present(gpu->target) ? own : best;
 }
 
+static bool writes_lasting(const Plan *plan, const Instruction *instruction) {
+  Operands operands;
+  bool found = false;
+  instruction_touches(plan, instruction, &operands);
+  for (int i = 0; i < operands.count; i++) {
+    const Operand *operand = &operands.at[i];
+    found |= operand->memory && (operand->access & WRITES) && operand->place->arena == ARENA_PERSISTENT;
+  }
+  return found;
+}
+
 bool device_prepare(Device *device, Error *error) {
   const Plan *plan = device->plan;
   device->modules = modules_create(&device->cuda, &device->gpu, plan, device->arena, "");
@@ -288,6 +300,7 @@ bool device_prepare(Device *device, Error *error) {
       if (!prepare_instruction(device, &segment->instructions[i], &device->prepared[s][i], error)) {
         return false;
       }
+      device->prepared[s][i].lasting = writes_lasting(plan, &segment->instructions[i]);
     }
   }
   return modules_load(device->modules, error);
