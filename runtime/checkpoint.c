@@ -119,7 +119,8 @@ static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
 static void manifest_work(void *context) {
   Manifest *manifest = context;
   char hash[17];
-  json_t *root = json_pack("{s:s, s:i, s:I}", "format", "mdl checkpoint", "version", CHECKPOINT_VERSION, "step",
+  json_t *root = json_pack("{s:s, s:i, s:I}", "format", "mdl checkpoint", "version",
+                           manifest->files->parts > 0 ? CHECKPOINT_VERSION : CHECKPOINT_WHOLE, "step",
                            (json_int_t)manifest->facts->step);
   Hashing hashing = {.root = root};
   bool made = root && facts_describe(root, manifest->facts) &&
@@ -187,6 +188,7 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
          io_sync_directory(io, temporary, error) && io_exchange(io, temporary, final, &exchanged, error) &&
          io_sync_directory(io, directory, error);
   states_close(&states);
+  checkpoint_written_free(&files);
   if (!done || exchanged) {
     io_remove_tree(temporary);
   }

@@ -5,7 +5,9 @@
 //                 tuning.txt             what the devices chose by measuring; none of CPUs
 //                 manifest.json          step, seed, hashes, sizes, names of axes; and a hash of all this
 //
-// Tensors are whole in it, whatever the layout: what was saved under one is loaded under any other.
+// Tensors are whole in it, whatever the layout: what was saved under one is loaded under any other. Files of tensors
+// have up to 2 GiB, or one tensor: where there is more, it is in model-00001-of-00003.safetensors and so on, which are
+// written at the same time, since a file is written by one thread at a time.
 //
 // Saving writes a directory of another name, flushes everything in it and renames it, so that a crash at any moment
 // leaves the older checkpoints as they were. Loading verifies sizes and hashes before it touches the device.
@@ -15,8 +17,9 @@
 #include "runtime/io.h"
 #include "runtime/states.h"
 
-// Of version 1 manifests have no hash of their own.
-enum { CHECKPOINT_VERSION = 2, CHECKPOINT_OLDEST = 1 };
+// Of version 1 manifests have no hash of their own. Of version 3 there are several files of tensors of a kind; where
+// there is one of each, version 2 is written.
+enum { CHECKPOINT_VERSION = 3, CHECKPOINT_WHOLE = 2, CHECKPOINT_OLDEST = 1 };
 #define CHECKPOINT_TUNING "tuning.txt"
 
 typedef struct {  // what a manifest says besides files and tensors

@@ -17,6 +17,14 @@ typedef struct {
 
 extern const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT];
 
+// Its name; of part `part` of several, from 1: model-00001-of-00003.safetensors.
+enum { CHECKPOINT_NAME_MAX = 64, CHECKPOINT_PARTS_MAX = 99999 };
+void checkpoint_part_name(const CheckpointFile *file, int part, int parts, char name[CHECKPOINT_NAME_MAX]);
+// Of a checkpoint: in how many parts a file is; 0: it has none.
+bool checkpoint_parts(const char *path, int parts[CHECKPOINT_FILE_COUNT], Error *error);
+// All parts of checkpoint_files[file] as one, as they are.
+bool checkpoint_open(const char *path, int file, Safetensors **opened, Error *error);
+
 const char *checkpoint_role_name(StateRole role);
 
 int64_t checkpoint_step_of_name(const char *name);  // the number of a committed checkpoint's directory, or -1

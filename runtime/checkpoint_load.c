@@ -245,9 +245,7 @@ static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *er
   return done;
 }
 
-// Size and hash of one file against the manifest.
-static bool file_verify(const json_t *root, const char *path, const char *name, Error *error) {
-  char file[IO_PATH_MAX];
+static const json_t *file_listed(const json_t *root, const char *name) {
   size_t i;
   json_t *entry, *found = NULL;
   json_array_foreach(json_object_get(root, "files"), i, entry) {
@@ -256,6 +254,31 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
       found = entry;
     }
   }
+  return found;
+}
+
+// In how many parts the manifest has a file; 1 too if it does not list it.
+static int file_parts(const json_t *root, const CheckpointFile *file) {
+  size_t i;
+  json_t *entry;
+  int parts = 1;
+  json_array_foreach(json_object_get(root, "files"), i, entry) {
+    const char *listed = json_string_value(json_object_get(entry, "name"));
+    char name[CHECKPOINT_NAME_MAX];
+    const char *of = listed ? strstr(listed, "-of-") : NULL;
+    const long count = of ? strtol(of + strlen("-of-"), NULL, 10) : 0;
+    if (count > 1 && count <= CHECKPOINT_PARTS_MAX) {
+      checkpoint_part_name(file, 1, (int)count, name);
+      parts = strcmp(name, listed) == 0 ? (int)count : parts;
+    }
+  }
+  return file_listed(root, file->name) ? 1 : parts;
+}
+
+// Size and hash of one file against the manifest.
+static bool file_verify(const json_t *root, const char *path, const char *name, Error *error) {
+  char file[IO_PATH_MAX];
+  const json_t *found = file_listed(root, name);
   int64_t bytes;
   uint64_t expected, actual = 0;
   if (!found || !manifest_number(found, "bytes", &bytes) || !manifest_word(found, "xxh3_64", 16, &expected)) {
@@ -278,6 +301,27 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
   }
   return actual == expected || damaged(path, error, "%s has hash %016llx, the manifest says %016llx", name,
                                        (unsigned long long)actual, (unsigned long long)expected);
+}
+
+// All parts of a file, as one. verify: sizes and hashes.
+static bool file_open(const json_t *root, const char *path, const CheckpointFile *file, bool verify,
+                      Safetensors **opened, Error *error) {
+  const int parts = file_parts(root, file);
+  bool done = true;
+  *opened = NULL;
+  for (int part = 1; done && part <= parts; part++) {
+    char name[CHECKPOINT_NAME_MAX], whole[IO_PATH_MAX];
+    Safetensors *one = NULL;
+    checkpoint_part_name(file, part, parts, name);
+    done = io_path(whole, error, "%s/%s", path, name) && (!verify || file_verify(root, path, name, error)) &&
+           safetensors_open(whole, &one, error) && (!*opened || safetensors_join(*opened, one, error));
+    *opened = *opened ? *opened : one;
+  }
+  if (!done) {
+    safetensors_close(*opened);
+    *opened = NULL;
+  }
+  return done;
 }
 
 static void shape_write(char *text, size_t capacity, int count, const int64_t *size) {
@@ -388,12 +432,10 @@ static bool files_load(Session *session, const States *states, const char *path,
   bool done = true;
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
     const CheckpointFile *file = &checkpoint_files[f];
-    char name[IO_PATH_MAX];
     if (file->optimizer && (!optimizer || weights_alone(root))) {
       continue;
     }
-    done = io_path(name, error, "%s/%s", path, file->name) && file_verify(root, path, file->name, error) &&
-           safetensors_open(name, &open[f], error);
+    done = file_open(root, path, file, true, &open[f], error);
     if (done) {
       file_compare(states, file, open[f], frozen, &problems);
     }
@@ -445,11 +487,10 @@ bool checkpoint_frozen(Arena *arena, const char *path, Frozen **frozen, Error *e
 }
 
 // Tensors of one file against what the manifest says of them. Those of version 1 say it too.
-static bool tensors_verify(const json_t *root, const char *path, const char *name, int *seen, Error *error) {
-  char file[IO_PATH_MAX];
+static bool tensors_verify(const json_t *root, const char *path, const CheckpointFile *file, int *seen, Error *error) {
   Safetensors *open;
   const json_t *all = json_object_get(root, "tensors");
-  if (!io_path(file, error, "%s/%s", path, name) || !safetensors_open(file, &open, error)) {
+  if (!file_open(root, path, file, false, &open, error)) {
     return false;
   }
   bool done = true;
@@ -460,7 +501,7 @@ static bool tensors_verify(const json_t *root, const char *path, const char *nam
     for (int a = 0; same && a < tensor->axis_count; a++) {
       same = json_integer_value(json_array_get(shape, (size_t)a)) == tensor->size[a];
     }
-    done = same || damaged(path, error, "'%.80s' in %s is not what the manifest lists", tensor->name, name);
+    done = same || damaged(path, error, "'%.80s' in %s is not what the manifest lists", tensor->name, file->name);
     *seen += same;
   }
   safetensors_close(open);
@@ -482,7 +523,7 @@ static bool files_verify(const json_t *root, const char *path, Error *error) {
   }
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
     done = (checkpoint_files[f].optimizer && weights_alone(root)) ||
-           tensors_verify(root, path, checkpoint_files[f].name, &seen, error);
+           tensors_verify(root, path, &checkpoint_files[f], &seen, error);
   }
   return done && ((size_t)seen == json_object_size(json_object_get(root, "tensors")) ||
                   damaged(path, error, "the manifest lists %zu tensors, the files hold %d",
@@ -501,18 +542,38 @@ bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error) {
 }
 
 bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error) {
-  char name[IO_PATH_MAX];
   json_t *root;
   *file = NULL;
   if (!manifest_open(path, &root, error)) {
     return outcome(false, NULL, error);
   }
-  bool done = io_path(name, error, "%s/%s", path, checkpoint_files[0].name) &&
-              file_verify(root, path, checkpoint_files[0].name, error) && safetensors_open(name, file, error);
+  const bool done = file_open(root, path, &checkpoint_files[0], true, file, error);
   if (done && manifest) {
     *manifest = root;
   } else {
     json_decref(root);
   }
+  return outcome(done, NULL, error);
+}
+
+bool checkpoint_parts(const char *path, int parts[CHECKPOINT_FILE_COUNT], Error *error) {
+  json_t *root;
+  if (!manifest_open(path, &root, error)) {
+    return outcome(false, NULL, error);
+  }
+  for (int f = 0; f < CHECKPOINT_FILE_COUNT; f++) {
+    parts[f] = checkpoint_files[f].optimizer && weights_alone(root) ? 0 : file_parts(root, &checkpoint_files[f]);
+  }
+  json_decref(root);
+  return true;
+}
+
+bool checkpoint_open(const char *path, int file, Safetensors **opened, Error *error) {
+  json_t *root;
+  if (!manifest_open(path, &root, error)) {
+    return outcome(false, NULL, error);
+  }
+  const bool done = file_open(root, path, &checkpoint_files[file], false, opened, error);
+  json_decref(root);
   return outcome(done, NULL, error);
 }

@@ -15,7 +15,8 @@
 
 enum { THREADS_LEAST = 2, THREADS_MOST = 8 };
 static const int64_t MEMORY_MOST = 256 << 20;  // bytes that are put together, but for a row or tensor that is larger
-static const int64_t PART_BYTES = 4 << 20;     // of a tensor that several threads put together
+static const int64_t PIECE_BYTES = 4 << 20;    // of a tensor that several threads put together
+static const int64_t FILE_BYTES = (int64_t)2 << 30;
 
 const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"model.safetensors", {true, false, true}, false},
@@ -24,17 +25,21 @@ const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
 
 typedef struct {  // one file being written
   Io *io;
-  const char *name;
+  char name[CHECKPOINT_NAME_MAX];
   int fd;  // -1: there is none
   char path[IO_PATH_MAX];
   XXH3_state_t *hash;
   int64_t bytes;
   bool synced;
+  int count;  // items of it
+  int turn;   // of the item that is to be added to its hash; under the mutex of the team
 } Writer;
 
 typedef struct {  // a tensor on its way into a file, or some rows of it
   const LogicalState *state;
   Writer *writer;
+  int number;             // in its file
+  int order;              // as files and tensors are listed
   int64_t first, count;   // rows
   int64_t offset, bytes;  // in the file
   bool last;              // of its file
@@ -45,7 +50,8 @@ typedef struct {
   const Saved *saved;
   const States *states;
   CheckpointFacts *facts;
-  Writer writer[CHECKPOINT_FILE_COUNT];
+  Writer *writer;
+  int writer_count;
   Item *item;
   int count;
   int64_t memory;  // bytes of tensors that may be in memory
@@ -54,7 +60,7 @@ typedef struct {
   pthread_cond_t moved;
   int ready;  // items that may be taken: all, or those that the calling thread has put together
   int taken;
-  int turn;      // of the item that is to be added to its hash
+  int odd;       // of the first item with a number that is not finite, its order
   int64_t held;  // bytes of tensors that are in memory
   bool failed;
   Error error;  // the first
@@ -70,7 +76,8 @@ static bool writer_put(Writer *writer, const void *data, size_t size, Error *err
 
 // After true or false, writer_end is called.
 static bool writer_begin(Writer *writer, Io *io, const char *directory, const char *name, Error *error) {
-  *writer = (Writer){.io = io, .name = name, .fd = -1};
+  *writer = (Writer){.io = io, .fd = -1};
+  snprintf(writer->name, sizeof writer->name, "%s", name);
   if (!io_path(writer->path, error, "%s/%s", directory, name)) {
     return false;
   }
@@ -96,7 +103,8 @@ static bool writer_end(Writer *writer, bool done, WrittenList *files, Error *err
   }
   if (done) {
     Written *written = &files->at[files->count++];
-    *written = (Written){.name = writer->name, .bytes = writer->bytes};
+    *written = (Written){.bytes = writer->bytes};
+    memcpy(written->name, writer->name, sizeof written->name);
     snprintf(written->hash, sizeof written->hash, "%016llx", (unsigned long long)XXH3_64bits_digest(writer->hash));
   }
   XXH3_freeState(writer->hash);
@@ -182,7 +190,7 @@ static bool team_concurrent(const Team *team) {
 // So many rows of a tensor are put together at a time.
 static int64_t item_rows(const Team *team, const PlanState *state) {
   const int64_t rows = state_rows(state), bytes = state_bytes(state) / rows;
-  const int64_t most = bytes > 0 && bytes < PART_BYTES ? PART_BYTES / bytes : 1;
+  const int64_t most = bytes > 0 && bytes < PIECE_BYTES ? PIECE_BYTES / bytes : 1;
   return team_concurrent(team) && most < rows ? most : rows;
 }
 
@@ -196,24 +204,27 @@ static void items_add(Team *team, Writer *writer, const LogicalState *state) {
   const int64_t bytes = state_bytes(state->state) / rows;
   for (int64_t first = 0; first < rows; first += each) {
     const int64_t count = first + each < rows ? each : rows - first;
-    team->item[team->count++] = (Item){.state = state,
-                                       .writer = writer,
-                                       .first = first,
-                                       .count = count,
-                                       .offset = writer->bytes,
-                                       .bytes = count * bytes};
+    team->item[team->count] = (Item){.state = state,
+                                     .writer = writer,
+                                     .number = writer->count++,
+                                     .order = team->count,
+                                     .first = first,
+                                     .count = count,
+                                     .offset = writer->bytes,
+                                     .bytes = count * bytes};
+    team->count++;
     writer->bytes += count * bytes;
     team->memory = count * bytes > team->memory ? count * bytes : team->memory;
   }
 }
 
-// The header of a file; its tensors become items.
-static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, Error *error) {
+// The header of a file of states [first, end); its tensors become items.
+static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, int first, int end, Error *error) {
   const States *states = team->states;
-  SafetensorsTensor *tensors = calloc((size_t)states->count + 1, sizeof *tensors);
+  SafetensorsTensor *tensors = calloc((size_t)(end - first) + 1, sizeof *tensors);
   Buffer header = {0};
   int count = 0;
-  for (int i = 0; tensors && i < states->count; i++) {
+  for (int i = first; tensors && i < end; i++) {
     const PlanState *state = states->at[i].state;
     if (is_written(state, file, team->facts)) {
       SafetensorsTensor *tensor = &tensors[count++];
@@ -227,18 +238,63 @@ static bool file_begin(Team *team, Writer *writer, const CheckpointFile *file, E
     error_set(error, 3, "no memory to save %s", writer->path);
   }
   done = done && writer_put(writer, header.text, header.length, error);
-  const int first = team->count;
-  for (int i = 0; done && i < states->count; i++) {
+  for (int i = first; done && i < end; i++) {
     if (is_written(states->at[i].state, file, team->facts)) {
       items_add(team, writer, &states->at[i]);
     }
   }
-  if (team->count > first) {
+  if (writer->count > 0) {
     team->item[team->count - 1].last = true;
   }
   buffer_free(&header);
   free(tensors);
   return done;
+}
+
+// Of the states from `first` on, where those end that a file takes.
+static int file_end(const Team *team, const CheckpointFile *file, int first, int64_t most) {
+  int64_t bytes = 0;
+  int end = first;
+  for (; end < team->states->count; end++) {
+    const PlanState *state = team->states->at[end].state;
+    const int64_t more = is_written(state, file, team->facts) ? state_bytes(state) : 0;
+    if (bytes > 0 && more > most - bytes) {
+      break;
+    }
+    bytes += more;
+  }
+  return end;
+}
+
+static int file_parts(const Team *team, const CheckpointFile *file, int64_t most) {
+  int parts = 0;
+  for (int at = 0; parts == 0 || at < team->states->count; parts++) {
+    at = file_end(team, file, at, most);
+  }
+  return parts;
+}
+
+// All parts of a file.
+static bool parts_begin(Team *team, Io *io, const CheckpointFile *file, int64_t most, const char *directory,
+                        Error *error) {
+  const int parts = file_parts(team, file, most);
+  bool done = true;
+  for (int part = 1, first = 0; done && part <= parts; part++) {
+    const int end = file_end(team, file, first, most);
+    char name[CHECKPOINT_NAME_MAX];
+    checkpoint_part_name(file, part, parts, name);
+    Writer *writer = &team->writer[team->writer_count++];
+    done = writer_begin(writer, io, directory, name, error) && file_begin(team, writer, file, first, end, error);
+    first = end;
+  }
+  return done;
+}
+
+// Files in turns, so that several threads have several files.
+static int item_turns(const void *a, const void *b) {
+  const Item *x = a, *y = b;
+  return x->number != y->number ? (x->number > y->number) - (x->number < y->number)
+                                : (x->order > y->order) - (x->order < y->order);
 }
 
 // Puts a tensor together. What `held` counts of it is let go by item_write.
@@ -267,11 +323,10 @@ static void team_fail(Team *team, const Error *error) {
 static void item_write(Team *team, Item *item, bool done, Error *error) {
   Writer *writer = item->writer;
   const int64_t bytes = item->bytes;
-  const int index = (int)(item - team->item);
   done = done && io_write_at(writer->io, writer->fd, writer->path, item->offset, item->dense, (size_t)bytes, error);
   const bool finite = !done || item_finite(item);
   pthread_mutex_lock(&team->mutex);
-  while (done && !team->failed && team->turn != index) {
+  while (done && !team->failed && writer->turn != item->number) {
     pthread_cond_wait(&team->moved, &team->mutex);
   }
   const bool turn = done && !team->failed;
@@ -283,8 +338,9 @@ static void item_write(Team *team, Item *item, bool done, Error *error) {
   item->dense = NULL;
   pthread_mutex_lock(&team->mutex);
   team->held -= bytes;
-  team->turn += turn;
-  if (turn && !finite && !team->facts->not_finite[0]) {
+  writer->turn += turn;
+  if (turn && !finite && (!team->facts->not_finite[0] || item->order < team->odd)) {
+    team->odd = item->order;
     snprintf(team->facts->not_finite, sizeof team->facts->not_finite, "%s", item->state->state->name);
   }
   if (!done) {
@@ -383,16 +439,29 @@ static void team_run(Team *team) {
 }
 
 static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList *files, Error *error) {
-  int count = 0;
+  const int64_t most = io && io->part_bytes > 0 ? io->part_bytes : FILE_BYTES;
+  int parts[CHECKPOINT_FILE_COUNT] = {0}, count = 0;
+  int64_t items = 0;
+  for (int i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
+    parts[i] = team->saved->source && checkpoint_files[i].optimizer ? 0 : file_parts(team, &checkpoint_files[i], most);
+    files->parts += parts[i] > 1 ? parts[i] : 0;
+    count += parts[i];
+  }
+  for (int i = 0; i < team->states->count; i++) {
+    items += item_count(team, team->states->at[i].state);
+  }
+  team->writer = calloc((size_t)count, sizeof *team->writer);
+  team->item = calloc((size_t)items + 1, sizeof *team->item);
+  files->at = calloc((size_t)count + 1, sizeof *files->at);  // and the tuning
+  if (!team->writer || !team->item || !files->at) {
+    return error_set(error, 3, "no memory to save into %s", directory);
+  }
   bool done = true;
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    if (!(team->saved->source && checkpoint_files[i].optimizer)) {
-      Writer *writer = &team->writer[count++];
-      done = writer_begin(writer, io, directory, checkpoint_files[i].name, error) &&
-             file_begin(team, writer, &checkpoint_files[i], error);
-    }
+    done = parts[i] == 0 || parts_begin(team, io, &checkpoint_files[i], most, directory, error);
   }
   if (done) {
+    qsort(team->item, (size_t)team->count, sizeof *team->item, item_turns);
     team->ready = team_concurrent(team) ? team->count : 0;
     team_run(team);
     done = !team->failed;
@@ -400,23 +469,29 @@ static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList
       *error = team->error;
     }
   }
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < team->writer_count; i++) {
     done = writer_end(&team->writer[i], done, files, error) && done;
   }
   return done;
 }
 
+void checkpoint_part_name(const CheckpointFile *file, int part, int parts, char name[CHECKPOINT_NAME_MAX]) {
+  const int stem = (int)strcspn(file->name, ".");
+  if (parts == 1) {
+    snprintf(name, CHECKPOINT_NAME_MAX, "%s", file->name);
+  } else {
+    snprintf(name, CHECKPOINT_NAME_MAX, "%.*s-%05d-of-%05d%s", stem, file->name, part, parts, file->name + stem);
+  }
+}
+
+void checkpoint_written_free(WrittenList *files) {
+  free(files->at);
+  *files = (WrittenList){0};
+}
+
 bool checkpoint_write(Io *io, const Saved *saved, const States *states, const char *directory, CheckpointFacts *facts,
                       WrittenList *files, Error *error) {
   Team team = {.saved = saved, .states = states, .facts = facts, .memory = MEMORY_MOST};
-  int64_t count = 0;
-  for (int i = 0; i < states->count; i++) {
-    count += item_count(&team, states->at[i].state);
-  }
-  team.item = calloc((size_t)count + 1, sizeof *team.item);
-  if (!team.item) {
-    return error_set(error, 3, "no memory to save into %s", directory);
-  }
   facts->not_finite[0] = '\0';
   pthread_mutex_init(&team.mutex, NULL);
   pthread_cond_init(&team.moved, NULL);
@@ -424,6 +499,7 @@ bool checkpoint_write(Io *io, const Saved *saved, const States *states, const ch
                     (saved->source || tuning_write(io, saved->tuning, directory, files, error));
   pthread_cond_destroy(&team.moved);
   pthread_mutex_destroy(&team.mutex);
+  free(team.writer);
   free(team.item);
   return done;
 }

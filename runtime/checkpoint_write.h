@@ -8,15 +8,17 @@
 #include "runtime/checkpoint_files.h"
 
 typedef struct {
-  const char *name;
+  char name[CHECKPOINT_NAME_MAX];
   int64_t bytes;
   char hash[17];
 } Written;
 
-typedef struct {  // files that are written, for the manifest
-  Written at[CHECKPOINT_FILE_COUNT + 1];
-  int count;
+typedef struct {  // files that are written, for the manifest; freed by checkpoint_written_free
+  Written *at;
+  int count, parts;  // parts: of those, that are one of several
 } WrittenList;
+
+void checkpoint_written_free(WrittenList *files);
 
 typedef struct {  // what is saved: the state of all ranks, or weights that come from elsewhere
   const PlanSet *set;

@@ -12,9 +12,10 @@
 
 typedef struct {
   const char *path;
-  char metrics[IO_PATH_MAX];                      // of a run; empty: none
-  char file[CHECKPOINT_FILE_COUNT][IO_PATH_MAX];  // empty: it has none
-  int64_t step;                                   // -1: not known
+  char metrics[IO_PATH_MAX];     // of a run; empty: none
+  char checkpoint[IO_PATH_MAX];  // empty: `path` is a file of tensors
+  bool has[CHECKPOINT_FILE_COUNT];
+  int64_t step;  // -1: not known
 } Saved;
 
 static bool saved_checkpoint(Saved *saved, const char *path, Error *error) {
@@ -22,14 +23,15 @@ static bool saved_checkpoint(Saved *saved, const char *path, Error *error) {
   if (!checkpoint_facts(path, &facts, error)) {
     return false;
   }
+  int parts[CHECKPOINT_FILE_COUNT];
   saved->step = facts.step;
-  for (int i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
-    if (!io_path(saved->file[i], error, "%s/%s", path, checkpoint_files[i].name)) {
-      return false;
-    }
-    saved->file[i][0] = io_is_file(saved->file[i]) ? saved->file[i][0] : '\0';
+  if (!checkpoint_parts(path, parts, error)) {
+    return false;
   }
-  return true;
+  for (int i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
+    saved->has[i] = parts[i] > 0;
+  }
+  return io_path(saved->checkpoint, error, "%s", path);
 }
 
 static bool saved_open(Saved *saved, const char *path, Error *error) {
@@ -41,8 +43,8 @@ static bool saved_open(Saved *saved, const char *path, Error *error) {
     if (io_is_file(path) && (!dot || strcmp(dot, ".safetensors") != 0)) {
       return error_set(error, 2, "%s is not a run, a checkpoint or a .safetensors file", path);
     }
-    return (io_is_file(path) || error_set(error, 1, "there is no file or directory %s", path)) &&
-           io_path(saved->file[0], error, "%s", path);
+    saved->has[0] = true;
+    return io_is_file(path) || error_set(error, 1, "there is no file or directory %s", path);
   }
   if (!io_path(file, error, "%s/manifest.json", path)) {
     return false;
@@ -128,10 +130,15 @@ static bool pair_compare(Diff *diff, Arena *arena, Safetensors *const file[2], c
   return done;
 }
 
-static bool files_compare(Diff *diff, Arena *arena, const char *a, const char *b, double growth, bool *go_on,
+static bool tensors_open(const Saved *saved, int file, Safetensors **opened, Error *error) {
+  return saved->checkpoint[0] ? checkpoint_open(saved->checkpoint, file, opened, error)
+                              : safetensors_open(saved->path, opened, error);
+}
+
+static bool files_compare(Diff *diff, Arena *arena, const Saved saved[2], int which, double growth, bool *go_on,
                           Error *error) {
   Safetensors *file[2] = {NULL, NULL};
-  bool done = safetensors_open(a, &file[0], error) && safetensors_open(b, &file[1], error);
+  bool done = tensors_open(&saved[0], which, &file[0], error) && tensors_open(&saved[1], which, &file[1], error);
   for (int i = 0; done && *go_on && i < safetensors_count(file[0]); i++) {
     done = pair_compare(diff, arena, file, safetensors_at(file[0], i), growth, go_on, error);
   }
@@ -226,10 +233,9 @@ bool diff_saved(Diff *diff, const char *const path[2], Error *error) {
   const int of_losses = diff->beyond;  // the tensors have a first difference of their own
   diff->beyond = 0;
   for (int i = 0; done && go_on && i < CHECKPOINT_FILE_COUNT; i++) {
-    const char *a = saved[0].file[i], *b = saved[1].file[i];
-    if (*a && *b) {
-      done = files_compare(diff, arena, a, b, growth, &go_on, error);
-    } else if (*a || *b) {
+    if (saved[0].has[i] && saved[1].has[i]) {
+      done = files_compare(diff, arena, saved, i, growth, &go_on, error);
+    } else if (saved[0].has[i] || saved[1].has[i]) {
       diff_other(diff, checkpoint_files[i].name, "is in one of them alone");
     }
   }

@@ -7,7 +7,7 @@
 
 #include "base/units.h"
 #include "compiler/plan/artefact.h"
-#include "runtime/checkpoint.h"
+#include "runtime/checkpoint_files.h"
 #include "runtime/frozen.h"
 #include "runtime/log.h"
 #include "runtime/metrics.h"
@@ -64,16 +64,23 @@ static bool inspect_safetensors(const char *path, Buffer *out, Error *error) {
 
 static bool inspect_checkpoint(const char *path, Buffer *out, Error *error) {
   CheckpointFacts facts;
-  char model[IO_PATH_MAX], optimizer[IO_PATH_MAX], tokens[32];
-  if (!checkpoint_facts(path, &facts, error) || !io_path(model, error, "%s/model.safetensors", path) ||
-      !io_path(optimizer, error, "%s/optimizer.safetensors", path)) {
+  char tokens[32];
+  int parts[CHECKPOINT_FILE_COUNT];
+  if (!checkpoint_facts(path, &facts, error) || !checkpoint_parts(path, parts, error)) {
     return false;
   }
   buffer_format(out, "%s: a checkpoint after step %lld, %s tokens, %lld steps skipped, seed %llu, state %016llx\n",
                 path, (long long)facts.step, units_count(tokens, (double)facts.tokens), (long long)facts.skipped,
                 (unsigned long long)facts.seed, (unsigned long long)facts.state_hash);
-  return inspect_safetensors(model, out, error) &&
-         (!io_is_file(optimizer) || inspect_safetensors(optimizer, out, error));
+  bool done = true;
+  for (int f = 0; f < CHECKPOINT_FILE_COUNT; f++) {
+    for (int part = 1; done && part <= parts[f]; part++) {
+      char file[IO_PATH_MAX], name[CHECKPOINT_NAME_MAX];
+      checkpoint_part_name(&checkpoint_files[f], part, parts[f], name);
+      done = io_path(file, error, "%s/%s", path, name) && inspect_safetensors(file, out, error);
+    }
+  }
+  return done;
 }
 
 // What a checkpoint of adapters alone leaves out, and where that is; nothing of one that cannot be read.

@@ -19,6 +19,7 @@ typedef struct {
   int64_t fail_at;        // this one (from 1) fails: a write stores half of its bytes and reports a full disk; 0: none
   int64_t fail_from;      // this one and all after it fail so; 0: none
   int64_t space;          // bytes that are free, whatever the file system says; 0: what it says
+  int64_t part_bytes;  // that a file of a checkpoint's tensors may have before another begins; 0: as checkpoint.h says
   void (*before)(void *context, int64_t count);  // called at each, with its number from 1; NULL: nothing is
   void *context;
   int64_t die_at;  // this one ends the process half-way, without any cleanup, as kill -9 does; 0: none

@@ -18,6 +18,7 @@ struct Safetensors {
   int count;
   SafetensorsTensor *tensors;
   const SafetensorsTensor **named;  // the same, by name
+  Safetensors *next;                // joined with it, or NULL
 };
 
 static const struct {
@@ -214,10 +215,7 @@ bool safetensors_open(const char *path, Safetensors **file, Error *error) {
   return true;
 }
 
-void safetensors_close(Safetensors *file) {
-  if (!file) {
-    return;
-  }
+static void close_one(Safetensors *file) {
   if (file->fd >= 0) {
     close(file->fd);
   }
@@ -228,18 +226,57 @@ void safetensors_close(Safetensors *file) {
   free(file);
 }
 
+void safetensors_close(Safetensors *file) {
+  while (file) {
+    Safetensors *next = file->next;
+    close_one(file);
+    file = next;
+  }
+}
+
+static const SafetensorsTensor *find_in(const Safetensors *file, const char *name) {
+  const SafetensorsTensor wanted = {.name = name}, *key = &wanted;
+  const SafetensorsTensor **found = bsearch(&key, file->named, (size_t)file->count, sizeof *file->named, name_order);
+  return found ? *found : NULL;
+}
+
+bool safetensors_join(Safetensors *file, Safetensors *more, Error *error) {
+  Safetensors *last = file;
+  const char *twice = NULL;
+  for (const Safetensors *part = file; part; part = part->next) {
+    for (int i = 0; i < more->count && !twice; i++) {
+      twice = find_in(part, more->tensors[i].name) ? more->tensors[i].name : NULL;
+    }
+  }
+  while (last->next) {
+    last = last->next;
+  }
+  last->next = more;
+  return !twice || error_set(error, 1, "%s is damaged: '%.200s' is in another file too", more->path, twice);
+}
+
 int safetensors_count(const Safetensors *file) {
-  return file->count;
+  int count = 0;
+  for (; file; file = file->next) {
+    count += file->count;
+  }
+  return count;
 }
 
 const SafetensorsTensor *safetensors_at(const Safetensors *file, int index) {
+  while (index >= file->count) {
+    index -= file->count;
+    file = file->next;
+  }
   return &file->tensors[index];
 }
 
 const SafetensorsTensor *safetensors_find(const Safetensors *file, const char *name) {
-  const SafetensorsTensor wanted = {.name = name}, *key = &wanted;
-  const SafetensorsTensor **found = bsearch(&key, file->named, (size_t)file->count, sizeof *file->named, name_order);
-  return found ? *found : NULL;
+  const SafetensorsTensor *found = NULL;
+  for (; file && !found; file = file->next) {
+    found = find_in(file, name);
+  }
+  return found;
 }
 
 const char *safetensors_metadata(const Safetensors *file, const char *key) {
@@ -247,6 +284,9 @@ const char *safetensors_metadata(const Safetensors *file, const char *key) {
 }
 
 bool safetensors_read(const Safetensors *file, const SafetensorsTensor *tensor, void *data, Error *error) {
+  while (tensor < file->tensors || tensor >= file->tensors + file->count) {
+    file = file->next;
+  }
   return io_read(file->fd, file->path, file->data + tensor->begin, data, (size_t)(tensor->end - tensor->begin), error);
 }
 

@@ -21,6 +21,9 @@ typedef struct {
 typedef struct Safetensors Safetensors;
 
 bool safetensors_open(const char *path, Safetensors **file, Error *error);
+// Has tensors of `more` found, listed and read as those of `file`, behind its own; `more` is closed with it, also after
+// false: a name is in both.
+bool safetensors_join(Safetensors *file, Safetensors *more, Error *error);
 void safetensors_close(Safetensors *file);
 int safetensors_count(const Safetensors *file);
 const SafetensorsTensor *safetensors_at(const Safetensors *file, int index);           // in the order of the data

@@ -186,7 +186,7 @@ static void test_manifests_whose_hash_fits(void **state) {
        "\"1\"}}}, \"tensors\": {",
        "put back what was there", false},
       {"\"format\": \"mdl checkpoint\"", "\"format\": \"other\"", "is a checkpoint of format 'other'", false},
-      {"\"version\": 2", "\"version\": 3", "version 3; this program reads", false},
+      {"\"version\": 2", "\"version\": 4", "version 4; this program reads", false},
       {"\"version\": 2", "\"version\": 0", "version 0; this program reads", false},
   };
   Error error = {0};

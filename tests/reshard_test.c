@@ -273,6 +273,45 @@ static void check_rows(Session *session, const StateReader *reader) {
   states_close(&states);
 }
 
+static bool file_there(const char *directory, int step, const char *name) {
+  char path[IO_PATH_MAX];
+  Error error;
+  must(io_path(path, &error, "%s/step-%08d/%s", directory, step, name), &error);
+  return io_is_file(path);
+}
+
+// In files of few bytes a checkpoint holds the same; one that is lost is missed.
+static void check_files(Session *session, const StateReader *reader, const char *directory, int step) {
+  enum { APART = 1000, AGAIN = 2000 };
+  char path[IO_PATH_MAX];
+  Error error = {0};
+  Buffer tuning = {0};
+  CheckpointFacts facts = {.step = APART + step};
+  Io io = {.part_bytes = 300};
+  must(checkpoint_save_from(&io, reader, &tuning, directory, &facts, NULL, &error), &error);
+  assert_true(file_there(directory, APART + step, "model-00001-of-00004.safetensors"));
+  assert_true(file_there(directory, APART + step, "model-00004-of-00004.safetensors"));
+  assert_true(file_there(directory, APART + step, "optimizer.safetensors"));
+  assert_false(file_there(directory, APART + step, "model.safetensors"));
+  must(io_path(path, &error, "%s/step-%08d", directory, APART + step), &error);
+  must(checkpoint_verify(path, &facts, &error) && checkpoint_load(session, path, true, &facts, &error), &error);
+  assert_int_equal(facts.version, CHECKPOINT_VERSION);
+  facts.step = AGAIN + step;
+  must(checkpoint_save(NULL, session, directory, &facts, NULL, &error), &error);
+  same_file(directory, 0, AGAIN + step, "model.safetensors");
+  same_file(directory, 0, AGAIN + step, "optimizer.safetensors");
+  must(io_path(path, &error, "%s/step-%08d/model-00003-of-00004.safetensors", directory, APART + step), &error);
+  assert_int_equal(unlink(path), 0);
+  must(io_path(path, &error, "%s/step-%08d", directory, APART + step), &error);
+  assert_false(checkpoint_verify(path, &facts, &error));
+  assert_non_null(strstr(error.text, "is damaged: model-00003-of-00004.safetensors is not there"));
+  assert_true(facts.damaged);
+  assert_false(checkpoint_load(session, path, true, &facts, &error));
+  assert_true(io_remove_tree(path));
+  must(io_path(path, &error, "%s/step-%08d", directory, AGAIN + step), &error);
+  assert_true(io_remove_tree(path));
+}
+
 // A snapshot of the ranks is as good as the ranks.
 static void check_snapshot(Session *session, const char *directory, int step) {
   Error error = {0};
@@ -286,6 +325,7 @@ static void check_snapshot(Session *session, const char *directory, int step) {
   must(checkpoint_save_from(NULL, &reader, &tuning, directory, &facts, NULL, &error), &error);
   same_file(directory, 0, step, "model.safetensors");
   same_file(directory, 0, step, "optimizer.safetensors");
+  check_files(session, &reader, directory, step);
   snapshot_destroy(snapshot);
 }
 

@@ -41,7 +41,7 @@ layout stages { reproducible = strict; mesh pp = 2; layers -> pp; microbatches =
 END
 layouts=strict sizes=(--set vocab=512 --set embed=128 --set layers=2)
 if [ "$DEVICE" = cuda ]; then
-  sizes=(--set vocab=32000 --set embed=2048 --set layers=12 --set ffn=8192)
+  sizes=(--set vocab=32000 --set embed=1024 --set layers=6 --set ffn=4096)
   [ "$(nvidia-smi -L | wc -l)" -lt 2 ] || layouts='strict fsdp stages'
 fi
 for layout in $layouts; do
