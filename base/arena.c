@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// AddressSanitizer sees what reads or writes between two objects of a chunk; to it a large chunk costs more than its use.
+// AddressSanitizer sees what reads or writes between two objects of a chunk; to it a large chunk costs more than its
+// use.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define ARENA_GUARDED

@@ -85,6 +85,11 @@ static bool name_of(const char *path, char name[NAME_MOST]) {
 
 static MemoryFile *file_at(const char *path) {
   char name[NAME_MOST];
+  for (int i = 0; i < FILES; i++) {  // most names are written as they are
+    if (strcmp(files[i].name, path) == 0 && *path) {
+      return &files[i];
+    }
+  }
   for (int i = 0; name_of(path, name) && i < FILES; i++) {
     if (strcmp(files[i].name, name) == 0 && *name) {
       return &files[i];
