@@ -36,7 +36,7 @@ milliseconds() {  # sets now
 }
 milliseconds
 begun=$now ends=$((now + seconds * 1000))
-declare -A begun_of reader_of
+declare -A begun_of=() reader_of=()
 running=() busy=() tried=() accepted=() wanted=()
 for i in "${!all[@]}"; do
   running[i]=0 busy[i]=0 tried[i]=0 accepted[i]=0 wanted[i]=0
