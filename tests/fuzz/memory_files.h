@@ -1,7 +1,7 @@
 // memory_files.h: files of a process that are memory, so that an input of a reader costs no call of the system.
 //
 // Calls of the C library that name a path below MEMORY_FILES, or a file that was opened there, are answered here: the
-// linker wraps them (MDL_MEMORY_FILES_CALLS in tests/CMakeLists.txt). Directories are there when a file in them is.
+// linker wraps them (MDL_READERS_WRAPPED in tests/CMakeLists.txt). Directories are there when a file in them is.
 // One thread at a time.
 #ifndef MDL_TESTS_FUZZ_MEMORY_FILES_H
 #define MDL_TESTS_FUZZ_MEMORY_FILES_H

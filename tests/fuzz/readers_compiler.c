@@ -12,6 +12,7 @@
 #include "compiler/plan/sealed.h"
 #include "lang/elaborate.h"
 #include "lsp/frame.h"
+#include "tests/fuzz/library_once.h"
 #include "tests/fuzz/readers.h"
 #include "tests/fuzz/scratch.h"
 
@@ -69,6 +70,7 @@ static bool elaborate_text(Arena *arena, const char *text, size_t length) {
   const CompileOptions options = {.file = path, .open = &open, .open_count = 1};
   Unit unit = {.arena = arena, .names = names_create(arena), .diag = diag, .open = &open, .open_count = 1};
   Spec spec = {0};
+  library_once(unit.names);
   bool good = unit_load(&unit, path) && settings_read(arena, &unit, &options, &spec);
   for (int program = PROGRAM_INITIALISE; good && program <= PROGRAM_TRAIN; program++) {
     const Elaborator *e = elaborate_model(arena, unit.names, diag, &unit, &spec, (ProgramKind)program);
@@ -88,6 +90,7 @@ static bool in_arena(bool (*work)(Arena *arena, const char *text, size_t length)
   if (setjmp(escape) == 0) {
     good = work(arena, text, length);
   }
+  library_once(NULL);
   arena_destroy(arena);
   free(text);
   return good;
