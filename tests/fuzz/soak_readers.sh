@@ -8,7 +8,8 @@
 # 10000000) at the same time; readers that cannot reach it share what the others leave. Inputs are counted in a file that
 # all processes have in memory, so that the figures are right however a process ends. What was learned stays in
 # BUILD/corpus/READER, so that the next soak goes on from it; what fails lies in BUILD/found, and is run again by
-# `libfuzzer READER FILE`. What is mended joins tests/fuzz/found/READER.
+# `libfuzzer READER FILE`. What is mended joins tests/fuzz/found/READER. COUNTS=FILE: BUILD/found/counts of an earlier soak,
+# of which this one is the rest.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 BUILD=$(realpath "${BUILD:-build-fuzz}")
@@ -22,7 +23,7 @@ ASAN_OPTIONS=allocator_may_return_null=1:malloc_context_size=6:quarantine_size_m
 export ASAN_OPTIONS=$ASAN_OPTIONS:detect_stack_use_after_return=0:allocator_release_to_os_interval_ms=-1
 export MDL_FUZZ_COUNTS=$BUILD/found/counts MDL_FUZZ_RUNS=$runs
 read -ra all < <("$fuzzer" 2>&1 | sed 's/.*is one of //')
-: > "$MDL_FUZZ_COUNTS"
+if [ -n "${COUNTS:-}" ]; then cp "$COUNTS" "$MDL_FUZZ_COUNTS"; else : > "$MDL_FUZZ_COUNTS"; fi
 truncate -s $((16 * ${#all[@]})) "$MDL_FUZZ_COUNTS"
 # Some machines have no leaks found: what looks for them may not stop a process there.
 env -u MDL_FUZZ_COUNTS -u MDL_FUZZ_RUNS "$fuzzer" tuning -runs=1 > "$BUILD/found/leaks.log" 2>&1 || true
@@ -53,11 +54,13 @@ counts_read() {
     i=$((i + 1))
   done < <(od -An -v -t d8 -w16 "$MDL_FUZZ_COUNTS")
 }
+counts_read
+before=("${tried[@]}")
 
 # Sets chosen to the reader that gets the next process, or to nothing. A reader's need is the time of one core that its
 # inputs still take; none gets more than a level at which all that is needed fits into the time that is left.
 choose() {
-  local i pid need=() spent=("${busy[@]}") sum=0 level high low=0 least=-1 best=-1
+  local i pid new need=() spent=("${busy[@]}") sum=0 level high low=0 least=-1 best=-1
   counts_read
   milliseconds
   for pid in "${!begun_of[@]}"; do
@@ -69,7 +72,8 @@ choose() {
   for i in "${!all[@]}"; do
     need[i]=0
     if ((wanted[i] && tried[i] < runs)); then
-      need[i]=$((tried[i] ? (runs - tried[i]) * (spent[i] + 1) / tried[i] + 1 : budget))
+      new=$((tried[i] - before[i]))
+      need[i]=$((new ? (runs - tried[i]) * (spent[i] + 1) / new + 1 : budget))
       sum=$((sum + need[i]))
       if ((running[i] == 0 && (least < 0 || spent[i] < least))); then
         least=${spent[i]} chosen=$i
@@ -135,7 +139,7 @@ for i in "${!all[@]}"; do
   features=$(cat "$BUILD/found/$reader".*.log 2> /dev/null | grep -ao 'ft: [0-9]*' | cut -d ' ' -f 2 | sort -n | tail -n 1) || true
   found=$(find "$BUILD/found" -name "$reader-crash*" -o -name "$reader-timeout*" -o -name "$reader-oom*" -o -name "$reader-leak*" | wc -l)
   printf '%-12s %10s %10s %10s %10s %8s %8s %6s\n' "$reader" $((busy[i] / 1000)) "${tried[i]}" "${accepted[i]}" \
-    $((tried[i] * 1000 / (busy[i] + 1))) "${features:-?}" "$(find "$BUILD/corpus/$reader" -type f 2> /dev/null | wc -l)" "$found"
+    $(((tried[i] - before[i]) * 1000 / (busy[i] + 1))) "${features:-?}" "$(find "$BUILD/corpus/$reader" -type f 2> /dev/null | wc -l)" "$found"
   inputs=$((inputs + tried[i])) failed=$((failed + found))
 done
 milliseconds
