@@ -108,6 +108,9 @@ static bool mapping_used(Arena *arena, const Mapping *mapping, const HfFiles *fi
     }
   }
   adapters_find(arena, mapping, numbers, &weights, &adapters, &error);
+  ModelNumbers merged;
+  error = (Error){0};
+  scratch_answered(adapters_merged(arena, mapping, numbers, &merged, &error), &error);
   return good || paired;
 }
 
