@@ -6,7 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_CHUNK = 1 << 20, ARENA_ALIGN = 16 };
+// AddressSanitizer sees what reads or writes between two objects of a chunk; to it a large chunk costs more than its
+// use.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ARENA_GUARDED
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ARENA_GUARDED
+#endif
+#ifdef ARENA_GUARDED
+#include <sanitizer/asan_interface.h>
+enum { ARENA_CHUNK = 1 << 16, ARENA_ALIGN = 16, ARENA_GUARD = 16 };
+#else
+#define ASAN_POISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(memory, size) ((void)(memory), (void)(size))
+enum { ARENA_CHUNK = 1 << 20, ARENA_ALIGN = 16, ARENA_GUARD = 0 };
+#endif
 
 typedef struct Chunk {
   struct Chunk *next;
@@ -80,17 +96,20 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
   chunk->next = arena->chunks;
   arena->chunks = chunk;
   arena->total += chunk->size;
+  ASAN_POISON_MEMORY_REGION((char *)chunk + header, capacity);
   return chunk;
 }
 
 void *arena_alloc(Arena *arena, size_t size) {
-  size = (size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1);
+  const size_t wanted = size;
+  size = ((size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + ARENA_GUARD;
   Chunk *chunk = arena->chunks;
   if (!chunk || chunk->size - chunk->used < size) {
     chunk = chunk_create(arena, size);
   }
   void *memory = (char *)chunk + chunk->used;
   chunk->used += size;
+  ASAN_UNPOISON_MEMORY_REGION(memory, wanted);
   return memory;
 }
 

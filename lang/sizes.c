@@ -90,7 +90,7 @@ static bool size_in_microbatch(Elaborator *e, const Ast *ast, int64_t global, in
     e->one_microbatch = true;
     bool good = evaluate_number(e, ast->kids[0], &number, &integer);
     e->one_microbatch = false;
-    if (!good || !integer || number < 1) {
+    if (!good || !integer || number < 1 || number > 9e15) {
       Diagnostic *error = diag_error(e->diag, E024, ast->kids[0]->span,
                                      "axis '%s' has %lld positions and cannot be cut into %d microbatches", ast->name,
                                      (long long)global, e->spec->microbatches);
@@ -139,7 +139,7 @@ void run_axis(Elaborator *e, const Ast *ast) {
       diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
       good = false;
     }
-    size = (int64_t)number;
+    size = good ? (int64_t)number : 0;
   } else if (ast->kids[1]) {
     AxisId like;
     good = evaluate_axis(e, ast->kids[1], &like);

@@ -223,7 +223,7 @@ static bool file_hash(const char *path, int64_t bytes, uint64_t *hash, Error *er
   if (!io_open(path, O_RDONLY, &fd, error)) {
     return false;
   }
-  char *piece = malloc(PIECE);
+  char *piece = malloc(bytes > 0 && bytes < PIECE ? (size_t)bytes : PIECE);
   XXH3_state_t *state = XXH3_createState();
   bool done = (piece && state) || error_set(error, 3, "no memory to read %s", path);
   if (done) {

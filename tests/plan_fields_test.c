@@ -358,8 +358,29 @@ static void test_fields_together(void **state) {
   }
 }
 
+// What is taken out of an arena and what is kept of it are no bytes of each other: they are copied in any order.
+static void test_pieces_apart(void **state) {
+  (void)state;
+  static const int64_t kept[] = {64, 60, 4, 0};  // bytes behind where 64 are taken
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    Piece *piece = &instruction_of(plan, 0, INSTRUCTION_PIECE)->as.piece;
+    *piece = (Piece){.type = TYPE_F32, .count = 16, .piece = 16, .from = transient, .to = transient};
+    piece->to.offset = kept[i];
+    const char *why = plan_verify(arena, plan);
+    if (i == 0) {
+      assert_null(why);
+    } else {
+      assert_non_null(why);
+      assert_non_null(strstr(why, "keeps a piece where it takes it from"));
+    }
+    arena_destroy(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds),
-                                     cmocka_unit_test(test_fields_together)};
+                                     cmocka_unit_test(test_fields_together), cmocka_unit_test(test_pieces_apart)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

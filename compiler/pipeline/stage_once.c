@@ -57,9 +57,8 @@ static bool part_results(Once *once, const Stages *stages, RegionId body) {
     ValueId value = graph->regions.at[body].results.at[i];
     if (value < once->limit && stages->needed[value] && once->in_body[graph_value(graph, value)->node]) {
       const Node node = *graph_producer(graph, value);
-      ValueId made =
-          clone(once, value,
-                arena_copy(once->c->arena, node.operands, sizeof *node.operands * (size_t)(node.operand_count + 1)));
+      ValueId made = clone(
+          once, value, arena_copy(once->c->arena, node.operands, sizeof *node.operands * (size_t)node.operand_count));
       graph->regions.at[body].results.at[i] = made;
       any = true;
     }

@@ -339,12 +339,17 @@ static bool leaves_its_block(const Plan *plan, const Collective *collective) {
 static bool apart_holds(PlanCheck *v, const Operands *operands) {
   const Operand *from = &operands->at[0], *to = &operands->at[1];
   const Collective *collective = &v->instruction->as.collective;
+  if (!places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
+                   (to->extent.last + 1) * to->bytes)) {
+    return true;
+  }
+  if (v->instruction->kind == INSTRUCTION_PIECE) {
+    return check_fail(v, "keeps a piece where it takes it from");
+  }
   // Each rank writes what it alone reads.
   const bool in_place = place_same(from->place, to->place);
   return (in_place && from->extent.last == to->extent.last && collective->kind == COLLECTIVE_ALL_REDUCE) ||
          (collective->kind == COLLECTIVE_REDUCE_SCATTER && leaves_its_block(v->plan, collective)) ||
-         !places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
-                      (to->extent.last + 1) * to->bytes) ||
          check_fail(v, "receives where it sends from");
 }
 
@@ -442,5 +447,6 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
       return false;
     }
   }
-  return instruction->kind != INSTRUCTION_COLLECTIVE || apart_holds(v, &operands);
+  const bool copies = instruction->kind == INSTRUCTION_COLLECTIVE || instruction->kind == INSTRUCTION_PIECE;
+  return !copies || apart_holds(v, &operands);
 }

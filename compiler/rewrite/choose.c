@@ -120,8 +120,8 @@ static int *count_uses(const Graph *graph, const Region *region) {
 
 // A product that nothing else reads, of something that has a row for each choice, times what its columns share.
 static bool weighs(const Graph *graph, const Node *mul, int side, const int *uses) {
-  const Node *dot = graph_producer(graph, mul->operands[side]);
-  if (mul->op != OP_MUL || !dot || dot->op != OP_CHOSEN_DOT || uses[mul->operands[side]] != 1) {
+  const Node *dot = mul->op == OP_MUL ? graph_producer(graph, mul->operands[side]) : NULL;
+  if (!dot || dot->op != OP_CHOSEN_DOT || uses[mul->operands[side]] != 1) {
     return false;
   }
   const Shape a = graph_shape(graph, dot->operands[0]), matrices = graph_shape(graph, dot->operands[1]);

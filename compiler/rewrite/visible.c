@@ -37,7 +37,8 @@ typedef struct {
 } Affine;
 
 static Affine number_of(double number) {
-  return (Affine){.known = fabs(number) < INT32_MAX && floor(number) == number, .number = (int64_t)number};
+  const bool known = fabs(number) < INT32_MAX && floor(number) == number;
+  return (Affine){.known = known, .number = known ? (int64_t)number : 0};
 }
 
 static Affine sum_of(Affine a, Affine b, int sign) {

@@ -14,6 +14,9 @@ set(MDL_SIMD_FLAGS $<IF:$<CONFIG:Debug>,-O0,-O3> -fno-math-errno -fno-trapping-m
 if(CMAKE_C_COMPILER_ID MATCHES Clang)
   list(APPEND MDL_SIMD_FLAGS -Wno-pass-failed)  # a loop of library calls stays scalar
 endif()
+if(MDL_FUZZ)  # with it clang takes minutes for each file
+  list(APPEND MDL_SIMD_FLAGS -fno-sanitize=undefined)
+endif()
 
 function(mdl_simd_object name isa sources)
   add_library(${name} OBJECT ${sources})

@@ -167,7 +167,7 @@ bool adapters_find(Arena *arena, const Mapping *mapping, const ModelNumbers *num
 bool adapters_merged(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, ModelNumbers *merged,
                      Error *error) {
   *merged = *numbers;
-  merged->at = arena_copy(arena, numbers->at, sizeof *numbers->at * (size_t)(numbers->count + 1));
+  merged->at = arena_copy(arena, numbers->at, sizeof *numbers->at * (size_t)numbers->count);
   for (int i = 0; i < mapping->merged.count; i++) {
     const MappingLine *line = &mapping->merged.at[i];
     Value value;

@@ -165,7 +165,7 @@ static bool data_encode(Data *data, Error *error) {
   for (int64_t at = 0; done && at < data->bytes; at += (int64_t)used) {
     size = used == 0 ? 2 * size : ENCODE_PIECE;  // a piece that is longer than that
     const size_t here = data->bytes - at < (int64_t)size ? (size_t)(data->bytes - at) : size;
-    char *grown = realloc(piece, size);
+    char *grown = realloc(piece, here);
     piece = grown ? grown : piece;
     done = (grown || error_set(error, 3, "no memory to encode %s", data->path)) &&
            io_read(data->fd, data->path, at, piece, here, error) &&

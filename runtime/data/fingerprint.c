@@ -35,9 +35,9 @@ static bool file_add(XXH3_state_t *hash, const char *path, bool whole, Error *er
   if (!io_open(path, O_RDONLY, &printing.fd, error)) {
     return false;
   }
-  printing.piece = malloc(FINGERPRINT_END);
-  bool done = printing.piece || error_set(error, 3, "no memory to read %s", path);
   const int64_t bytes = fstat(printing.fd, &info) == 0 ? (int64_t)info.st_size : 0;
+  printing.piece = malloc(bytes < FINGERPRINT_END ? (size_t)bytes + 1 : FINGERPRINT_END);
+  bool done = printing.piece || error_set(error, 3, "no memory to read %s", path);
   XXH3_64bits_update(hash, &bytes, sizeof bytes);
   if (whole || bytes <= FINGERPRINT_WHOLE) {
     done = done && range_add(&printing, 0, bytes, error);

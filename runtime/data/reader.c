@@ -42,17 +42,18 @@ static void tell(Reader *r) {
   }
 }
 
-static bool reserve(Reader *r, size_t size) {
-  if (size <= r->capacity) {
+// Room for the `here` bytes of a piece that may have `size`.
+static bool reserve(Reader *r, size_t size, size_t here) {
+  if (size <= PIECE_MOST && here <= r->capacity) {
     return true;
   }
-  char *grown = size > PIECE_MOST ? NULL : realloc(r->piece, size);
+  char *grown = size > PIECE_MOST ? NULL : realloc(r->piece, here);
   if (!grown) {
     return error_set(r->error, size > PIECE_MOST ? 1 : 3, "%s has a piece of more than %lld bytes that cannot be cut",
                      r->path, (long long)r->capacity);
   }
   r->piece = grown;
-  r->capacity = size;
+  r->capacity = here;
   return true;
 }
 
@@ -61,7 +62,7 @@ static bool read_text(Reader *r, int fd, int64_t bytes) {
   for (int64_t at = 0; at < bytes; at += (int64_t)used) {
     size = used == 0 ? 2 * size : PIECE;
     const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
-    if (!reserve(r, size) || !io_read(fd, r->path, at, r->piece, here, r->error) ||
+    if (!reserve(r, size, here) || !io_read(fd, r->path, at, r->piece, here, r->error) ||
         !r->text(r->context, r->piece, here, at + (int64_t)here < bytes, &used, r->error)) {
       return false;
     }
@@ -120,7 +121,7 @@ static bool read_lines(Reader *r, int fd, int64_t bytes) {
   for (int64_t at = 0; at < bytes;) {
     const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
     size_t used = 0;
-    if (!reserve(r, size + 1) || !io_read(fd, r->path, at, r->piece, here, r->error)) {
+    if (!reserve(r, size, here + 1) || !io_read(fd, r->path, at, r->piece, here, r->error)) {
       return false;
     }
     r->piece[here] = '\0';

@@ -129,7 +129,7 @@ static bool burst(const FuzzReader *reader, const char *directory, double second
     }
     input_keep(file, bytes, length);
     alarm(LIMIT_SECONDS);
-    accepted += reader->read((const uint8_t *)bytes, length);
+    accepted += fuzz_read(reader, (const uint8_t *)bytes, length);
     alarm(0);
   }
   close(file);
@@ -148,7 +148,7 @@ static int replay(const FuzzReader *reader, int count, char **paths) {
       fprintf(stderr, "fuzz_readers: %s\n", error.text);
       return 2;
     }
-    printf("%s: %s\n", paths[i], reader->read((const uint8_t *)bytes, length) ? "accepted" : "refused");
+    printf("%s: %s\n", paths[i], fuzz_read(reader, (const uint8_t *)bytes, length) ? "accepted" : "refused");
     free(bytes);
   }
   return 0;

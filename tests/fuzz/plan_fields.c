@@ -49,7 +49,7 @@ WRAP(code_bool, bool, FIELD_FLAG, 1)
   void __wrap_##name(Codec *codec, const char **text) {                   \
     const uint8_t *from = codec->in;                                      \
     __real_##name(codec, text);                                           \
-    if (codec->in > from + 4) {                                           \
+    if (from && codec->in > from + 4) {                                   \
       add(codec, from + 4, FIELD_TEXT, (uint32_t)(codec->in - from) - 4); \
     }                                                                     \
   }
@@ -88,7 +88,7 @@ void __wrap_code_sizes(Codec *codec, int64_t *sizes, int count);
 void __wrap_code_sizes(Codec *codec, int64_t *sizes, int count) {
   const uint8_t *from = codec->in;
   __real_code_sizes(codec, sizes, count);
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; from && i < count; i++) {
     add(codec, from + (size_t)i * 8, FIELD_SIZE, 8);
   }
 }

@@ -295,11 +295,9 @@ static int hunt(const Flags *flags) {
         keep(flags, found++, log, what);
       }
     }
-    if (round % 10 == 9) {
-      printf("%.0f s: %ld plans, %ld tries, %ld accepted, %ld executed\n", now() - begin, shared->plans, shared->tried,
-             shared->accepted, shared->executed);
-      fflush(stdout);
-    }
+    printf("%.0f s: %ld plans, %ld tries, %ld accepted, %ld executed\n", now() - begin, shared->plans, shared->tried,
+           shared->accepted, shared->executed);
+    fflush(stdout);
   }
   return found;
 }

@@ -1,7 +1,11 @@
 // readers.c: the list of readers.
 #include "tests/fuzz/readers.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "tests/fuzz/memory_files.h"
 
 const FuzzReader fuzz_readers[] = {{"text", read_text, true},
                                    {"model", read_model, true},
@@ -30,4 +34,20 @@ const FuzzReader *fuzz_reader(const char *name) {
     }
   }
   return NULL;
+}
+
+bool fuzz_read(const FuzzReader *reader, const uint8_t *bytes, size_t length) {
+  static const FuzzReader *last;
+  static int kept;  // what this reader opens once: it is open after its first input too
+  memory_files_alone(true);
+  const bool good = reader->read(bytes, length);
+  memory_files_alone(false);
+  const int open = memory_files_open();
+  if (reader == last && open > kept) {
+    fprintf(stderr, "%s: a file stays open\n", reader->name);
+    abort();
+  }
+  last = reader;
+  kept = open;
+  return good;
 }

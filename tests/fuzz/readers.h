@@ -20,6 +20,9 @@ extern const FuzzReader fuzz_readers[];  // the last has no name
 
 const FuzzReader *fuzz_reader(const char *name);  // NULL: there is none
 
+// What every input goes through: aborts too if a file stays open. The working directory seems to be empty.
+bool fuzz_read(const FuzzReader *reader, const uint8_t *bytes, size_t length);
+
 // readers_*.c
 bool read_text(const uint8_t *bytes, size_t length);         // .mdl: syntax and format
 bool read_model(const uint8_t *bytes, size_t length);        // .mdl: settings and elaboration

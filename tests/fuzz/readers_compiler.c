@@ -12,10 +12,12 @@
 #include "compiler/plan/sealed.h"
 #include "lang/elaborate.h"
 #include "lsp/frame.h"
+#include "tests/fuzz/library_once.h"
 #include "tests/fuzz/readers.h"
 #include "tests/fuzz/scratch.h"
 
-static const size_t memory_most = (size_t)512 << 20;
+// Far more than inputs of a few kilobytes need; some that repeat themselves would go on for seconds.
+static const size_t memory_most = (size_t)32 << 20, plan_memory_most = (size_t)512 << 20;
 
 static void wrong(const char *what) {
   fprintf(stderr, "%s\n", what);
@@ -68,6 +70,7 @@ static bool elaborate_text(Arena *arena, const char *text, size_t length) {
   const CompileOptions options = {.file = path, .open = &open, .open_count = 1};
   Unit unit = {.arena = arena, .names = names_create(arena), .diag = diag, .open = &open, .open_count = 1};
   Spec spec = {0};
+  library_once(unit.names);
   bool good = unit_load(&unit, path) && settings_read(arena, &unit, &options, &spec);
   for (int program = PROGRAM_INITIALISE; good && program <= PROGRAM_TRAIN; program++) {
     const Elaborator *e = elaborate_model(arena, unit.names, diag, &unit, &spec, (ProgramKind)program);
@@ -87,6 +90,7 @@ static bool in_arena(bool (*work)(Arena *arena, const char *text, size_t length)
   if (setjmp(escape) == 0) {
     good = work(arena, text, length);
   }
+  library_once(NULL);
   arena_destroy(arena);
   free(text);
   return good;
@@ -151,7 +155,7 @@ static void seal_right(uint8_t *plan, size_t length) {
 static bool plan_once(const uint8_t *plan, size_t length) {
   const char *why = NULL;
   Arena *arena = arena_create();
-  arena_set_limit(arena, memory_most);
+  arena_set_limit(arena, plan_memory_most);
   const PlanSet *set = artefact_read_bytes(arena, plan, length, "it", &why);
   if (set) {
     Buffer again = {0};

@@ -23,7 +23,6 @@ static const char *directory_with(const char *config, size_t config_length, cons
   static bool there;
   if (!there) {
     there = true;
-    scratch_directory("hf");
     memcpy(file, &header, sizeof header);
     memcpy(file + 8, tensors, sizeof tensors - 1);
     scratch_file("hf/model.safetensors", file, sizeof file);
@@ -33,7 +32,7 @@ static const char *directory_with(const char *config, size_t config_length, cons
   if (index) {
     scratch_file("hf/model.safetensors.index.json", index, index_length);
   } else {
-    remove(scratch_path("hf/model.safetensors.index.json"));
+    scratch_remove("hf/model.safetensors.index.json");
   }
   return scratch_path("hf");
 }
@@ -109,6 +108,9 @@ static bool mapping_used(Arena *arena, const Mapping *mapping, const HfFiles *fi
     }
   }
   adapters_find(arena, mapping, numbers, &weights, &adapters, &error);
+  ModelNumbers merged;
+  error = (Error){0};
+  scratch_answered(adapters_merged(arena, mapping, numbers, &merged, &error), &error);
   return good || paired;
 }
 

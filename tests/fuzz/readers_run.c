@@ -63,15 +63,16 @@ static Session *session_of(const char **directory) {
       state->stride[0] = state->stride[0] == 1 ? 1 : TABLE;
       state->stride[1] = state->stride[1] == 1 ? 1 : TABLE;
     }
-    scratch_directory("run");
+    const char *run = scratch_begin();
     if (!session_open(&session, plan, &toy_backend, 1, &error) ||
-        !checkpoint_save(NULL, &session, scratch_path("run"), &facts, NULL, &error) ||
-        !io_path(step, &error, "%s/step-00000001", scratch_path("run"))) {
+        !checkpoint_save(NULL, &session, run, &facts, NULL, &error) ||
+        !io_path(step, &error, "%s/step-00000001", run)) {
       fprintf(stderr, "%s\n", error.text);
       abort();
     }
+    scratch_adopt(step, "run/step-00000001");
   }
-  *directory = step;
+  *directory = scratch_path("run/step-00000001");
   return &session;
 }
 

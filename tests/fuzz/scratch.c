@@ -1,22 +1,20 @@
 // scratch.c: see scratch.h.
 #include "tests/fuzz/scratch.h"
 
-#include <fcntl.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/fuzz/memory_files.h"
+
 enum { PATHS = 64 };
 
-static char directory[64];
+static char real_directory[64];
 static struct { char name[64], path[160]; } paths[PATHS];
 static int path_count;
-
-static void forget(void) {
-  io_remove_tree(directory);
-}
 
 static void must(bool done, const char *what) {
   if (!done) {
@@ -26,12 +24,6 @@ static void must(bool done, const char *what) {
 }
 
 const char *scratch_path(const char *name) {
-  if (!directory[0]) {
-    snprintf(directory, sizeof directory, "%s/mdl-readers-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
-             (int)getpid());
-    must(mkdir(directory, 0700) == 0, directory);
-    atexit(forget);
-  }
   for (int i = 0; i < path_count; i++) {
     if (strcmp(paths[i].name, name) == 0) {
       return paths[i].path;
@@ -39,21 +31,48 @@ const char *scratch_path(const char *name) {
   }
   must(path_count < PATHS, "scratch_path: too many files");
   snprintf(paths[path_count].name, sizeof paths[0].name, "%s", name);
-  snprintf(paths[path_count].path, sizeof paths[0].path, "%s/%s", directory, name);
+  snprintf(paths[path_count].path, sizeof paths[0].path, MEMORY_FILES "/%s", name);
   return paths[path_count++].path;
 }
 
 const char *scratch_file(const char *name, const void *bytes, size_t length) {
   const char *path = scratch_path(name);
-  const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  must(fd >= 0 && (length == 0 || write(fd, bytes, length) == (ssize_t)length), path);
-  close(fd);
+  memory_file_put(path, bytes, length);
   return path;
 }
 
-void scratch_directory(const char *name) {
-  const char *path = scratch_path(name);
-  must(mkdir(path, 0700) == 0, path);
+void scratch_remove(const char *name) {
+  memory_file_remove(scratch_path(name));
+}
+
+static void forget(void) {
+  io_remove_tree(real_directory);
+}
+
+const char *scratch_begin(void) {
+  snprintf(real_directory, sizeof real_directory, "%s/mdl-readers-%d",
+           access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", (int)getpid());
+  must(mkdir(real_directory, 0700) == 0, real_directory);
+  return real_directory;
+}
+
+void scratch_adopt(const char *from, const char *name) {
+  DIR *directory = opendir(from);
+  must(directory != NULL, from);
+  for (struct dirent *entry; (entry = readdir(directory));) {
+    char path[IO_PATH_MAX], to[64];
+    char *bytes;
+    size_t length;
+    Error error;
+    snprintf(path, sizeof path, "%s/%s", from, entry->d_name);
+    if (snprintf(to, sizeof to, "%s/%s", name, entry->d_name) < (int)sizeof to && io_is_file(path)) {
+      must(io_read_file(path, (size_t)1 << 30, &bytes, &length, &error), path);
+      scratch_file(to, bytes, length);
+      free(bytes);
+    }
+  }
+  closedir(directory);
+  forget();
 }
 
 void scratch_answered(bool done, const Error *error) {

@@ -13,10 +13,10 @@ mkdir -p "$out"/{text,graph,plan,safetensors,manifest,metrics,tuning,tokens,inde
 mkdir -p "$out"/{config,shards,frames,model}
 export LC_ALL=C
 
-find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -4k -exec cp -n -t "$out/text/" {} +
-find tests/programs tests/fuzz/found -name '*.mdl' -size -4k -exec cp -n -t "$out/model/" {} +
+find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -1501c -exec cp -n -t "$out/text/" {} +
+find tests/programs tests/fuzz/found -name '*.mdl' -size -4k ! -name rounds.mdl -exec cp -n -t "$out/model/" {} +  # seconds each
 find tests/ir -name '*.expected' -size -9k -exec cp -t "$out/graph/" {} +
-cp models/*.hf "$out/mapping/"
+cp models/*.hf models/*.peft "$out/mapping/"
 
 plan() {  # NAME ARGUMENT...
   if ! said=$("$MDLC" compile "${@:2}" -o "$out/plan/$1" 2>&1); then
