@@ -62,7 +62,7 @@ bool element_put(ElementType type, void *at, double value) {
     case TYPE_INT:
     case TYPE_INDEX:
     case TYPE_BOOL:
-      integer = (int32_t)value;
+      integer = value >= INT32_MAX ? INT32_MAX : value > INT32_MIN ? (int32_t)value : isnan(value) ? 0 : INT32_MIN;
       memcpy(at, &integer, sizeof integer);
       return true;
     default:

@@ -6,6 +6,7 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -373,7 +374,93 @@ static void test_pieces_apart(void **state) {
       assert_null(why);
     } else {
       assert_non_null(why);
-      assert_non_null(strstr(why, "keeps a piece where it takes it from"));
+      assert_non_null(strstr(why, "writes what it reads"));
+    }
+    arena_destroy(arena);
+  }
+}
+
+// Lines are copied whole by these: none may end where it comes from.
+static void test_lines_apart(void **state) {
+  (void)state;
+  static const int instructions[] = {2, 3, 4, 11, 14};
+  for (size_t i = 0; i < sizeof instructions / sizeof *instructions; i++) {
+    for (int64_t behind = 0; behind < 64; behind += 4) {
+      Arena *arena = arena_create();
+      Plan *plan = sample_plan(arena);
+      Instruction *at = &plan->segments[0].instructions[instructions[i]];
+      assert_null(plan_verify(arena, plan));
+      *(at->kind == INSTRUCTION_ORDER    ? &at->as.order.place
+        : at->kind == INSTRUCTION_WINDOW ? &at->as.window.out
+                                         : &at->as.take.out) = transient_at(behind);
+      const char *why = plan_verify(arena, plan);
+      const bool meets = at->kind != INSTRUCTION_ORDER || behind < 40;  // ten indices
+      if (meets != (why && strstr(why, "writes what it reads"))) {
+        fail_msg("instruction %d, %lld bytes behind: %s", instructions[i], (long long)behind,
+                 why ? why : "was not found");
+      }
+      arena_destroy(arena);
+    }
+  }
+}
+
+// What no call uses has bounds too, and a stride of a single position has none.
+static void test_unused(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  Plan *plan = sample_plan(arena);
+  plan->programs[PROGRAM_REFRESH].call_count = 0;
+  plan->programs[PROGRAM_REFRESH].slots = INT_MAX;
+  const char *why = plan_verify(arena, plan);
+  assert_true(why && strstr(why, "more slots"));
+  plan->programs[PROGRAM_REFRESH].slots = -1;
+  assert_non_null(plan_verify(arena, plan));
+  plan->programs[PROGRAM_REFRESH].slots = 1;
+  PlanState *table = &plan->states[0];
+  table->axis[2] = "one";
+  table->size[2] = 1;
+  table->stride[2] = INT64_MAX / 2 + 7;
+  table->axis_count = 3;
+  plan_verify(arena, plan);  // whatever it says, it can count
+  arena_destroy(arena);
+}
+
+// The gradient of a score is not there yet when the score is made.
+static void test_scores_before_gradients(void **state) {
+  (void)state;
+  for (short port = SCORE_DOT; port <= SCORE_GRADIENT; port++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    Attention *a = &plan->segments[0].instructions[5].as.attention;
+    Kernel *kernel = ARENA_NEW(arena, Kernel), **kernels = ARENA_ARRAY(arena, Kernel *, 2);
+    *kernel = (Kernel){.dim_count = SCORE_DIMS,
+                       .inner_count = 1,
+                       .size = {a->batch, a->heads, a->groups, a->keys, a->queries},
+                       .real = TYPE_F32,
+                       .port_count = SCORE_CAPTURED,
+                       .code_count = 2};
+    kernel->port = ARENA_ARRAY(arena, KernelPort, SCORE_CAPTURED);
+    for (int i = 0; i < SCORE_CAPTURED; i++) {
+      kernel->port[i] = (KernelPort){.kind = i < SCORE_QUERY   ? PORT_INPUT
+                                             : i == SCORE_MADE ? PORT_OUTPUT
+                                                               : PORT_STRIDES,
+                                     .type = TYPE_F32,
+                                     .stride = {0, 0, 0, 0, 1}};
+    }
+    kernel->code = ARENA_ARRAY(arena, KernelInstruction, 2);
+    kernel->code[0] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, port, 0, 0};
+    kernel->code[1] = (KernelInstruction){KERNEL_STORE, LEVEL_FULL, false, 0, -1, -1, SCORE_MADE, 0, 0};
+    kernels[0] = plan->kernels[0];
+    kernels[1] = kernel;
+    plan->kernels = kernels;
+    plan->kernel_count = 2;
+    a->biased = false;
+    a->scale = 1;
+    a->score = 2;
+    const char *why = plan_verify(arena, plan);
+    const bool refused = why && strstr(why, "a kernel that does something else");
+    if (refused != (port == SCORE_GRADIENT)) {
+      fail_msg("port %d: %s", port, why ? why : "was not found");
     }
     arena_destroy(arena);
   }
@@ -381,6 +468,10 @@ static void test_pieces_apart(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds),
-                                     cmocka_unit_test(test_fields_together), cmocka_unit_test(test_pieces_apart)};
+                                     cmocka_unit_test(test_fields_together),
+                                     cmocka_unit_test(test_pieces_apart),
+                                     cmocka_unit_test(test_lines_apart),
+                                     cmocka_unit_test(test_unused),
+                                     cmocka_unit_test(test_scores_before_gradients)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,6 +33,10 @@ static inline Instruction *instruction_of(Plan *plan, int index, InstructionKind
 
 static const Place transient = {.arena = ARENA_TRANSIENT};
 
+static inline Place transient_at(int64_t offset) {
+  return (Place){.arena = ARENA_TRANSIENT, .offset = offset};
+}
+
 static inline void attention_set(Attention *a) {
   *a = (Attention){.type = TYPE_F32,
                    .causal = true,
@@ -89,7 +93,10 @@ static inline void gemms_set(Plan *plan) {
 static inline void experts_set(Plan *plan) {
   Order *order = &instruction_of(plan, 11, INSTRUCTION_ORDER)->as.order;
   *order = (Order){.count = 10, .extent = 3, .block = 2, .capacity = 16};
-  order->index = order->place = order->from = order->chosen = transient;
+  order->index = transient;
+  order->place = transient_at(64);
+  order->from = transient_at(128);
+  order->chosen = transient_at(256);
   for (int i = 12; i < 14; i++) {
     const bool sums = i == 13;
     Grouped *grouped = &instruction_of(plan, i, sums ? INSTRUCTION_GROUPED_SUM : INSTRUCTION_GROUPED)->as.grouped;
@@ -119,7 +126,9 @@ static inline void experts_set(Plan *plan) {
                  .stride_out = {8, 1, 0},
                  .extent = 16,
                  .stride_axis = 8};
-  take->x = take->index = take->out = transient;
+  take->x = transient;
+  take->index = transient_at(1024);
+  take->out = transient_at(1280);
 }
 
 // The toy plan with an instruction of each kind.
@@ -158,7 +167,10 @@ static inline Plan *sample_plan(Arena *arena) {
                    .stride_axis = 8,
                    .x_elements = 128};
     take->parts = i == 2 ? 4 : 0;
-    take->x = take->index = take->out = take->chosen = transient;
+    take->x = transient;
+    take->index = transient_at(1024);
+    take->out = transient_at(1280);
+    take->chosen = transient_at(1536);
   }
   Window *window = &instruction_of(plan, 4, INSTRUCTION_WINDOW)->as.window;
   *window = (Window){.type = TYPE_F32,
@@ -169,7 +181,8 @@ static inline Plan *sample_plan(Arena *arena) {
                      .stride_out = {32, 4},
                      .taps = 4,
                      .stride_tap = 1};
-  window->x = window->out = transient;
+  window->x = transient;
+  window->out = transient_at(1024);
   for (int i = 5; i < 7; i++) {
     Attention *attention =
         &instruction_of(plan, i, i == 5 ? INSTRUCTION_ATTENTION : INSTRUCTION_ATTENTION_GRAD)->as.attention;

@@ -28,10 +28,11 @@ static Box box_of(const PlanState *state) {
   Box box = {.state = state, .bytes = element_type_bytes(state->type)};
   int64_t last = 0;
   for (int a = 0; a < state->axis_count; a++) {
-    const int64_t size = local_size(state, a), stride = state->stride[a] * box.bytes;
-    if (size == 1) {
+    const int64_t size = local_size(state, a);
+    if (size == 1) {  // whatever its stride
       continue;
     }
+    const int64_t stride = state->stride[a] * box.bytes;
     int at = box.count++;
     for (; at > 0 && box.stride[at - 1] < stride; at--) {
       box.stride[at] = box.stride[at - 1];

@@ -221,7 +221,8 @@ static bool group_holds(PlanCheck *v, uint32_t mesh, int step) {
 }
 
 // A kernel of scores, over the space of the attention: its first ports are those of ScorePort, all others are read.
-static bool score_holds(PlanCheck *v, const Attention *a, int score) {
+// `gradient`: it is the one of the gradient, which that of the score comes into.
+static bool score_holds(PlanCheck *v, const Attention *a, int score, bool gradient) {
   static const PortKind kinds[] = {PORT_INPUT, PORT_INPUT, PORT_STRIDES, PORT_STRIDES, PORT_OUTPUT};
   const int64_t size[SCORE_DIMS] = {a->batch, a->heads, a->groups, a->keys, a->queries};
   if (score < 0 || score > v->plan->kernel_count) {
@@ -241,7 +242,8 @@ static bool score_holds(PlanCheck *v, const Attention *a, int score) {
   }
   for (int i = 0; good && i < kernel->code_count; i++) {
     const KernelOp op = kernel->code[i].op;
-    good = op != KERNEL_UNIFORM && op != KERNEL_NORMAL && (!op_is_output(op) || op == KERNEL_STORE);
+    good = (gradient || op != KERNEL_LOAD || kernel->code[i].port != SCORE_GRADIENT) && op != KERNEL_UNIFORM &&
+           op != KERNEL_NORMAL && (!op_is_output(op) || op == KERNEL_STORE);
   }
   return good || check_fail(v, "makes scores by a kernel that does something else");
 }
@@ -272,8 +274,8 @@ static bool attention_holds(PlanCheck *v, const Attention *a, InstructionKind ki
   }
   if (!positions_hold(v, a->parts, a->queries, a->origin, a->origin_term) ||
       !positions_hold(v, a->key_parts, a->keys, a->key_origin, a->key_origin_term) ||
-      !group_holds(v, a->ring, a->ring ? a->ring_step : 0) || !score_holds(v, a, a->score) ||
-      !score_holds(v, a, a->score_gradient)) {
+      !group_holds(v, a->ring, a->ring ? a->ring_step : 0) || !score_holds(v, a, a->score, false) ||
+      !score_holds(v, a, a->score_gradient, true)) {
     return false;
   }
   if (a->score ? a->biased || a->scale != 1 : a->window != 0) {
@@ -335,16 +337,29 @@ static bool leaves_its_block(const Plan *plan, const Collective *collective) {
   return same && place_same(&block, &collective->to);
 }
 
+static bool operands_meet(PlanCheck *v, const Operand *a, const Operand *b) {
+  return places_meet(v, a->place, (a->extent.last + 1) * a->bytes, b->place, (b->extent.last + 1) * b->bytes);
+}
+
+// Nothing is read, or written, where something else is written: whole lines are copied.
+static bool operands_apart(PlanCheck *v, const Operands *operands) {
+  for (int i = 0; i < operands->count; i++) {
+    for (int j = 0; j < operands->count; j++) {
+      const Operand *to = &operands->at[i], *other = &operands->at[j];
+      if (i != j && (to->access & WRITES) && to->memory && other->memory && operands_meet(v, to, other)) {
+        return check_fail(v, "writes what it reads, or twice");
+      }
+    }
+  }
+  return true;
+}
+
 // Once its operands are inside their arenas.
 static bool apart_holds(PlanCheck *v, const Operands *operands) {
   const Operand *from = &operands->at[0], *to = &operands->at[1];
   const Collective *collective = &v->instruction->as.collective;
-  if (!places_meet(v, from->place, (from->extent.last + 1) * from->bytes, to->place,
-                   (to->extent.last + 1) * to->bytes)) {
+  if (!operands_meet(v, from, to)) {
     return true;
-  }
-  if (v->instruction->kind == INSTRUCTION_PIECE) {
-    return check_fail(v, "keeps a piece where it takes it from");
   }
   // Each rank writes what it alone reads.
   const bool in_place = place_same(from->place, to->place);
@@ -447,6 +462,17 @@ bool check_instruction(PlanCheck *v, const Instruction *instruction) {
       return false;
     }
   }
-  const bool copies = instruction->kind == INSTRUCTION_COLLECTIVE || instruction->kind == INSTRUCTION_PIECE;
-  return !copies || apart_holds(v, &operands);
+  switch (instruction->kind) {
+    case INSTRUCTION_COLLECTIVE:
+      return apart_holds(v, &operands);
+    case INSTRUCTION_ORDER:
+    case INSTRUCTION_TAKE:
+    case INSTRUCTION_PUT:
+    case INSTRUCTION_WINDOW:
+    case INSTRUCTION_FOLD:
+    case INSTRUCTION_PIECE:
+      return operands_apart(v, &operands);
+    default:  // element by element; those of several operands may alternate
+      return true;
+  }
 }
