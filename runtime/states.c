@@ -179,7 +179,7 @@ static bool positions_find(Part *part, bool gather) {
   for (int i = 0; i < part->axis_count; i++) {
     all += part->local[i];
   }
-  int64_t *position = malloc((size_t)all * sizeof *position);
+  int64_t *position = malloc((size_t)(all + 1) * sizeof *position);
   part->position[0] = position;
   for (int i = 0; position && i < part->axis_count; i++) {
     part->position[i] = position;

@@ -311,7 +311,7 @@ static CudaForm form_draw(Draw *random) {
 // forced: forms that the rules would not choose for kernels of this size.
 static void emulates_random_kernels(bool low, bool forced) {
   const int64_t few = forced ? 1 : 3;  // forms that are forced unroll far
-  const int64_t seeds = number_of("GENERATE_SEEDS", effort_long() ? 40 : effort_short() ? few : 20);
+  const int64_t seeds = number_of("GENERATE_SEEDS", effort_long() ? 40 : effort_short() ? few : 10);
   const int64_t first = number_of("GENERATE_FIRST", 1);
   if (!has_compiler()) {
     return;
@@ -385,7 +385,7 @@ static int64_t space_of(const Kernel *kernel) {
 
 static void emulates_the_models(void **state) {
   (void)state;
-  const int64_t every = number_of("GENERATE_KERNELS", effort_short() ? 60 : 12);
+  const int64_t every = number_of("GENERATE_KERNELS", effort_short() ? 60 : 24);
   if (!has_compiler()) {
     return;
   }

@@ -411,7 +411,7 @@ static const Shape wide[] = {
 
 // Of shapes every other one is emulated. Sanitizers see what makes kernels, not what these do: then a ninth.
 static bool left_out(const Gpu *gpu, size_t number) {
-  return gpu->emulated && !effort_long() && (effort_short() ? effort_leaves_out(number) : number % 2 != 0);
+  return gpu->emulated && effort_leaves_out(number);
 }
 
 static void same_as_cpu(void **state) {

@@ -14,9 +14,9 @@ static inline bool effort_short(void) {
   return getenv("TESTS_SHORT") != NULL;
 }
 
-// Of many trials, whether this one is left out: of three, or of fifteen, one is made.
+// Of many trials, whether this one is left out: of six, or of fifteen, one is made.
 static inline bool effort_leaves_out(size_t number) {
-  const size_t every = effort_long() ? 1 : effort_short() ? 15 : 3;
+  const size_t every = effort_long() ? 1 : effort_short() ? 15 : 6;
   return number % every != 0;
 }
 

@@ -22,7 +22,7 @@
 #include "tests/layouts_combine.h"
 #include "tests/layouts_outcome.h"
 
-enum { SAMPLE = 4, SHORT_SAMPLE = 1, LONG_SAMPLE = 200, FEW = 4, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
+enum { SAMPLE = 2, SHORT_SAMPLE = 1, LONG_SAMPLE = 200, FEW = 4, SECONDS = 120, NOT_LEGAL = 2, MOST_FILES = 8192 };
 
 typedef struct {
   const char *path;

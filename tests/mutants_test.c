@@ -202,7 +202,10 @@ static int by_subject(const void *a, const void *b) {
 
 // So many of each kind, in turn from all subjects that have some.
 static void choose(void) {
-  int64_t each = flag("MUTANTS") ? candidates.count : number_of("MUTANTS_EACH", effort_short() ? EACH / 4 : EACH);
+  int64_t each = flag("MUTANTS") ? candidates.count
+                                 : number_of("MUTANTS_EACH", effort_long()    ? 4 * EACH
+                                                             : effort_short() ? EACH / 4
+                                                                              : EACH);
   size_t count = (size_t)candidates.count;
   if (!count) {
     fail_msg("there are no mutants");

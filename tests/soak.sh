@@ -6,7 +6,7 @@ set -eu
 cd "$(dirname "$0")/.."
 export TESTS_LONG=1 DRAW_COUNT=60 DRAW_SECONDS="${1:-600}" SECONDS_LONG="${1:-600}"
 status=0
-for word in layouts_test fp8_test compress_test cuda_attention_test cuda_ring_test cuda_generate_test draw fuzz; do
+for word in layouts_test mutants_test fp8_test compress_test cuda_attention_test cuda_ring_test cuda_generate_test draw fuzz; do
   began=$(date +%s)
   tests/run.sh "$word" || status=1
   echo "$word: $(($(date +%s) - began)) s"
