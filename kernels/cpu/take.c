@@ -73,7 +73,7 @@ static void zero_task(void *context, int worker, int64_t task) {
 
 static void copy_line(char *out, int64_t out_step, const char *x, int64_t x_step, int64_t n, int64_t bytes) {
   if (out_step == 1 && x_step == 1) {
-    memcpy(out, x, (size_t)(n * bytes));
+    memmove(out, x, (size_t)(n * bytes));  // a plan may take from where it puts
   } else if (bytes == 4) {
     COPY(uint32_t)
   } else if (bytes == 8) {

@@ -28,7 +28,7 @@ static void line_seek(const Window *window, int64_t line, int64_t *x, int64_t *o
 
 static void copy_line(char *out, int64_t out_step, const char *x, int64_t x_step, int64_t n, int64_t bytes) {
   if (out_step == 1 && x_step == 1) {
-    memcpy(out, x, (size_t)(n * bytes));
+    memmove(out, x, (size_t)(n * bytes));  // a plan may take from where it puts
     return;
   }
   for (int64_t i = 0; i < n; i++) {
