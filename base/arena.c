@@ -102,6 +102,10 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
 
 void *arena_alloc(Arena *arena, size_t size) {
   const size_t wanted = size;
+  if (size > SIZE_MAX - ARENA_CHUNK) {  // what was no size: nothing may wrap round to a few bytes
+    arena_exhausted(arena);
+    return NULL;
+  }
   size = ((size + ARENA_ALIGN - 1) & ~(size_t)(ARENA_ALIGN - 1)) + ARENA_GUARD;
   Chunk *chunk = arena->chunks;
   if (!chunk || chunk->size - chunk->used < size) {

@@ -466,12 +466,33 @@ static void test_scores_before_gradients(void **state) {
   }
 }
 
+// A program that is not there has no slots either: whoever makes room for them goes by the number.
+static void test_slots_of_no_program(void **state) {
+  (void)state;
+  static const int slots[] = {-2, INT32_MAX};
+  for (size_t i = 0; i < sizeof slots / sizeof *slots; i++) {
+    Arena *arena = arena_create();
+    Plan *plan = sample_plan(arena);
+    int p = 0;
+    while (p < PROGRAM_COUNT && plan->programs[p].call_count > 0) {
+      p++;
+    }
+    assert_true(p < PROGRAM_COUNT);
+    plan->programs[p].slots = slots[i];
+    const char *why = plan_verify(arena, plan);
+    assert_non_null(why);
+    assert_non_null(strstr(why, "slots"));
+    arena_destroy(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_field_has_bounds),
                                      cmocka_unit_test(test_fields_together),
                                      cmocka_unit_test(test_pieces_apart),
                                      cmocka_unit_test(test_lines_apart),
                                      cmocka_unit_test(test_unused),
+                                     cmocka_unit_test(test_slots_of_no_program),
                                      cmocka_unit_test(test_scores_before_gradients)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

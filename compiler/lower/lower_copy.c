@@ -31,7 +31,7 @@ static void one_store(Lower *l, Shape shape, ElementType type, const Storage *fr
   } else {
     KernelInstruction constant = builder_blank(integer ? KERNEL_INTEGER : KERNEL_CONST, integer, LEVEL_SCALAR);
     constant.number = number;
-    constant.constant = (int64_t)number;
+    constant.constant = number >= -0x1p63 && number < 0x1p63 ? (int64_t)number : INT64_MIN;  // NaN too; plans have this
     reg = builder_code(&b, constant);
   }
   if (write == WRITE_ADD) {  // in every call, whatever is there

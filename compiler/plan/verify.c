@@ -82,8 +82,9 @@ static bool input_holds(PlanCheck *v, const PlanInput *input) {
 
 static bool program_holds(PlanCheck *v, const PlanProgram *program) {
   v->slots = program->slots;
-  if (program->slots < (program->call_count > 0) || program->slots > PLAN_MOST_SLOTS) {
-    return check_fail(v, program->slots < 1 ? "has no slots" : "has more slots than a plan may have");
+  const int least = program->call_count > 0 ? 1 : 0;
+  if (program->slots < least || program->slots > PLAN_MOST_SLOTS) {
+    return check_fail(v, program->slots < least ? "has no slots" : "has more slots than a plan may have");
   }
   if (program->transient_bytes > v->plan->arena_bytes[ARENA_TRANSIENT]) {
     return check_fail(v, "needs more transient memory than there is");

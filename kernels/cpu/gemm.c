@@ -82,8 +82,8 @@ static Tile tile_at(const Gemm *gemm, int64_t product, int64_t row, int64_t rows
 static void begin_with_bias(const Job *job, const Tile *tile) {
   const int64_t bytes = element_type_bytes(job->gemm->type_c);
   for (int64_t i = 0; i < tile->rows; i++) {
-    memcpy(job->c + (tile->c + i * job->gemm->ldc) * bytes, job->bias + tile->bias * bytes,
-           (size_t)(tile->columns * bytes));
+    memmove(job->c + (tile->c + i * job->gemm->ldc) * bytes, job->bias + tile->bias * bytes,
+            (size_t)(tile->columns * bytes));
   }
 }
 

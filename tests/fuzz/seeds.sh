@@ -13,8 +13,8 @@ mkdir -p "$out"/{text,graph,plan,safetensors,manifest,metrics,tuning,tokens,inde
 mkdir -p "$out"/{config,shards,frames,model}
 export LC_ALL=C
 
-find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -1501c -exec cp -n -t "$out/text/" {} +
-find tests/programs tests/fuzz/found -name '*.mdl' -size -4k ! -name rounds.mdl -exec cp -n -t "$out/model/" {} +  # seconds each
+find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -1001c -exec cp -n -t "$out/text/" {} +
+find tests/programs tests/fuzz/found -name '*.mdl' -size -2001c ! -name rounds.mdl -exec cp -n -t "$out/model/" {} +  # seconds each
 find tests/ir -name '*.expected' -size -9k -exec cp -t "$out/graph/" {} +
 cp models/*.hf models/*.peft "$out/mapping/"
 

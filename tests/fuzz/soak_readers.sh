@@ -97,7 +97,7 @@ number=0
 start() {  # INDEX SECONDS
   local reader=${all[$1]} most=4096 entropic=1
   number=$((number + 1))
-  case $reader in plan) most=40000 ;; graph | tokenizer) most=8192 ;; text) most=1500 ;; esac
+  case $reader in plan) most=40000 ;; graph | tokenizer) most=8192 ;; text) most=1000 ;; model) most=2000 ;; esac
   case $reader in text | model) entropic=0 ;; esac  # a third of the time goes into how frequent their many features are
   mkdir -p "$BUILD/corpus/$reader"
   nice -n 19 timeout -s KILL $(($2 + 15)) "$fuzzer" "$reader" -max_total_time="$2" -seed=$((${SEED:-$RANDOM} * 1000 + number)) \
@@ -113,7 +113,7 @@ while milliseconds && ((ends - now >= 1000)); do
   while ((${#begun_of[@]} < jobs)); do
     choose
     [ -n "$chosen" ] || break
-    left=$(((ends - now) / 1000)) piece=$((now - begun < 15000 ? seconds / 50 + 2 : seconds / 10 + 5))
+    left=$(((ends - now) / 1000)) piece=$((now - begun < 15000 ? seconds / 50 + 2 : seconds / 3 + 5))  # each begins with the whole corpus
     start "$chosen" $((left < piece ? left + 1 : piece))
   done
   [ ${#begun_of[@]} -gt 0 ] || break
