@@ -1,7 +1,7 @@
 // file_faults_test.c: whole files in and out, and the file operations of saving, while calls of the system fail.
 //
-// The linker puts the functions here in the place of the system's (CMakeLists.txt). Each call fails once, for a reason
-// or since a signal came: the first is said in words and leaves the old file, the second is nothing.
+// Each call fails once (faults.h), for a reason or since a signal came: the first is said in words and leaves the old
+// file, the second is nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,71 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "tests/place.h"
-
-static int fail_at, fail_with;  // the number of the call that fails, from 1; 0: none
-static int calls;
-
-static bool fails(void) {
-  calls++;
-  if (fail_at != 0 && calls == fail_at) {
-    errno = fail_with;
-    return true;
-  }
-  return false;
-}
-
-ssize_t __real_read(int fd, void *data, size_t size);
-ssize_t __wrap_read(int fd, void *data, size_t size);
-ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
-ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __real_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode);
-int __real_fchmod(int fd, mode_t mode);
-int __wrap_fchmod(int fd, mode_t mode);
-
-ssize_t __wrap_read(int fd, void *data, size_t size) {
-  return fails() ? -1 : __real_read(fd, data, size);
-}
-
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset) {
-  return fails() ? -1 : __real_pread(fd, data, size, offset);
-}
-
-ssize_t __wrap_write(int fd, const void *data, size_t size) {
-  return fails() ? -1 : __real_write(fd, data, size);
-}
-
-int __wrap_fsync(int fd) {
-  return fails() ? -1 : __real_fsync(fd);
-}
-
-int __wrap_close(int fd) {  // what cannot be closed is gone all the same
-  const bool failed = fails();
-  const int result = __real_close(fd);
-  errno = failed ? fail_with : errno;
-  return failed ? -1 : result;
-}
-
-int __wrap_rename(const char *from, const char *to) {
-  return fails() ? -1 : __real_rename(from, to);
-}
-
-int __wrap_mkdir(const char *path, mode_t mode) {
-  return fails() ? -1 : __real_mkdir(path, mode);
-}
-
-int __wrap_fchmod(int fd, mode_t mode) {
-  return fails() ? -1 : __real_fchmod(fd, mode);
-}
+#include "tests/faults.h"
 
 typedef bool Work(const World *world, char *why, size_t size);
 
@@ -91,12 +27,12 @@ static int with_faults(Work *work, const World *world, int reason) {
   int failed = 0;
   for (int n = 1; n <= MOST; n++) {
     char why[ERROR_MAX] = "";
-    fail_at = n;
-    fail_with = reason;
-    calls = 0;
+    faults.at = n;
+    faults.with = reason;
+    faults.calls = 0;
     const bool done = work(world, why, sizeof why);
-    const bool reached = calls >= n;
-    fail_at = 0;
+    const bool reached = faults.calls >= n;
+    faults.at = 0;
     if (!done) {
       failed++;
       assert_true(reached);
@@ -128,14 +64,14 @@ static bool write_atomic(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
   FileError error = {""};
   path_in(world, path, "file");
-  const int at = fail_at;
-  fail_at = 0;
+  const int at = faults.at;
+  faults.at = 0;
   assert_true(file_write_atomic(path, was, strlen(was), &error));
-  fail_at = at;
-  calls = 0;
+  faults.at = at;
+  faults.calls = 0;
   const bool done = file_write_atomic(path, is, strlen(is), &error);
-  const int made = calls;
-  fail_at = 0;
+  const int made = faults.calls;
+  faults.at = 0;
   snprintf(why, size, "%s", error.text);
   if (done) {
     expect_text(path, true);
@@ -146,7 +82,7 @@ static bool write_atomic(const World *world, char *why, size_t size) {
     assert_true(strcmp(text, was) == 0 || strcmp(text, is) == 0);
     free(text);
   }
-  calls = made;
+  faults.calls = made;
   return done;
 }
 
@@ -181,10 +117,10 @@ static bool replace(const World *world, char *why, size_t size) {
   const bool done = io_replace_file(NULL, path, is, strlen(is), &error);
   snprintf(why, size, "%s", error.text);
   if (done) {
-    const int made = calls;
-    fail_at = 0;
+    const int made = faults.calls;
+    faults.at = 0;
     expect_text(path, true);
-    calls = made;
+    faults.calls = made;
   }
   return done;
 }
@@ -291,6 +227,7 @@ static void test_paths(void **state) {
 }
 
 int main(void) {
+  faults.kinds = FAULT_TRANSFER;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_failing_calls, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
