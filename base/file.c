@@ -15,6 +15,7 @@
 
 static void file_error(FileError *error, const char *what, const char *path, int code) {
   snprintf(error->text, sizeof error->text, "cannot %s '%.300s': %s", what, path, strerror(code));
+  error->code = code;
 }
 
 static bool read_all(int fd, size_t most, Buffer *buffer) {
@@ -66,6 +67,7 @@ static char *read_at_most(const char *path, bool regular, size_t most, size_t *l
   }
   if (regular && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
     snprintf(error->text, sizeof error->text, "cannot read '%.300s': it is a device or a pipe, not a file", path);
+    error->code = 0;
     close(fd);
     return NULL;
   }

@@ -165,11 +165,13 @@ bool io_make_path(const char *path, Error *error) {
       }
     }
   }
-  if (!io_is_directory(path)) {
-    errno = ENOTDIR;
-    return io_failed("create directory", path, error);
+  struct stat info;
+  const bool known = stat(path, &info) == 0;
+  if (known && S_ISDIR(info.st_mode)) {
+    return true;
   }
-  return true;
+  errno = known ? ENOTDIR : errno;
+  return io_failed("create directory", path, error);
 }
 
 bool io_remove_tree(const char *path) {

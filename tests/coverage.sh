@@ -15,13 +15,13 @@ WORD=${1:-}
 export LC_ALL=C ROOT BUILD
 
 # What tests these files: programs, scripts, and the readers on seeds changed at random, always the same.
-PROGRAMS='api_test artefact_test attention_test background_test check_test checkpoint_test convert_test data_test
+PROGRAMS='api_test artefact_test attention_test background_test check_test checkpoint_faults_test checkpoint_test convert_test data_test
   experts_test file_faults_test formats_test fp8_cold_test graph_test manifest_test memory_check_test mixture_test
   offload_test owners_test parse_test parts_test phases_test plan_fields_test plan_set_test ranks_test reader_faults_test readers_test
   reshard_test samples_test saves_test states_test token_file_test tokenizer_test tuning_test
   unsound_instructions_test unsound_plans_test
   verify_test waits_test'
-SCRIPTS='cli/chat.sh cli/convert.sh cli/diff.sh cli/generate.sh cli/hostile.sh cli/interrupt.sh cli/kill.sh cli/lora.sh cli/lost.sh cli/mix.sh cli/names.sh cli/plan.sh
+SCRIPTS='cli/adapters.sh cli/chat.sh cli/convert.sh cli/diff.sh cli/generate.sh cli/hostile.sh cli/interrupt.sh cli/kill.sh cli/lora.sh cli/lost.sh cli/mix.sh cli/names.sh cli/plan.sh
   cli/resume.sh cli/state.sh cli/tokenizer.sh cli/tokens.sh'
 READER_INPUTS=2000
 

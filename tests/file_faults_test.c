@@ -62,7 +62,7 @@ static void expect_text(const char *path, bool changed) {
 
 static bool write_atomic(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "file");
   const int at = faults.at;
   faults.at = 0;
@@ -89,7 +89,7 @@ static bool write_atomic(const World *world, char *why, size_t size) {
 static bool read_whole(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
   size_t length = 0;
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "text");
   char *text = file_read(path, &length, &error);
   snprintf(why, size, "%s", error.text);
@@ -99,7 +99,7 @@ static bool read_whole(const World *world, char *why, size_t size) {
 
 static bool make_directories(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "one/two");
   rmdir(path);
   path_in(world, path, "one");
@@ -181,7 +181,7 @@ static void test_paths(void **state) {
   char *text = NULL;
   int fd = -1;
   bool exchanged;
-  FileError why = {""};
+  FileError why = {.text = ""};
   Error error = {0};
   memset(long_name, 'a', sizeof long_name - 1);
   long_name[sizeof long_name - 1] = '\0';

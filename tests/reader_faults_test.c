@@ -206,6 +206,23 @@ static bool directory_works(const World *world, Error *error) {
   return done;
 }
 
+static bool mapping_works(const World *world, Error *error) {
+  Arena *arena = arena_create();
+  Mapping mapping;
+  HfFiles files = {0};
+  ConfigSettings settings = {0};
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  const bool done = mapping_open(arena, MDL_SOURCE_DIR "/models/llama.hf", &mapping, error) &&
+                    hf_open(world->directory, &files, error) &&
+                    config_settings(arena, &mapping, &files, &settings, error);
+  assert_true(!done || settings.count > 3);
+  hf_close(&files);
+  arena_destroy(arena);
+  return done;
+}
+
 // --- metrics ---
 
 static bool metrics_work(const World *world, Error *error) {
@@ -274,7 +291,10 @@ static void files_put(const World *world) {
   strcat(strcat(text, message), message);
   put_text(world, "talks.jsonl", text);
   put_text(world, "lines.jsonl", "{\"text\":\"a\"}\n\n{\"id\":[1,2],\"text\":\"bc\"}\n");
-  put_text(world, "config.json", "{\"model_type\":\"llama\",\"hidden_size\":4}");
+  put_text(world, "config.json",
+           "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":16,\"hidden_size\":4,"
+           "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":8,"
+           "\"rms_norm_eps\":1e-5,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0},\"hidden_act\":\"silu\"}");
   put(world, "model.safetensors", tensor, sizeof tensor - 1);
   put_text(world, "points.jsonl", "{\"step\":1,\"loss\":5.5}\nno\n{\"step\":2,\"loss\":5.5}\n");
 }
@@ -282,38 +302,41 @@ static void files_put(const World *world) {
 static const struct {
   const char *name;
   FaultWork *work;
-  const char *instead;  // that may be said: what nobody could look for is not there
+  bool unseen;  // what nobody could look for may be said not to be there
 } works[] = {
-    {"tokens of bytes", bytes_work, NULL},
-    {"tokens of characters", characters_work, NULL},
-    {"text", text_works, NULL},
-    {"text with a tokenizer", encoded_works, NULL},
-    {"tokens", tokens_work, "No such file"},
-    {"tokens with an index", index_works, NULL},
-    {"conversations", chat_works, NULL},
-    {"a mix", mix_works, "No such file"},
-    {"a file in the place of a mix", mix_with_works, NULL},
-    {"lines", lines_work, NULL},
-    {"tensors", tensors_work, NULL},
-    {"a directory of Hugging Face", directory_works, "No such file"},
-    {"metrics that go on", metrics_work, NULL},
-    {"metrics", metrics_read_works, NULL},
+    {"tokens of bytes", bytes_work, false},
+    {"tokens of characters", characters_work, false},
+    {"text", text_works, false},
+    {"text with a tokenizer", encoded_works, false},
+    {"tokens", tokens_work, true},
+    {"tokens with an index", index_works, false},
+    {"conversations", chat_works, false},
+    {"a mix", mix_works, true},
+    {"a file in the place of a mix", mix_with_works, false},
+    {"lines", lines_work, false},
+    {"tensors", tensors_work, false},
+    {"a directory of Hugging Face", directory_works, true},
+    {"a mapping", mapping_works, true},
+    {"metrics that go on", metrics_work, false},
+    {"metrics", metrics_read_works, false},
 };
 enum { WORKS = sizeof works / sizeof *works };
 
 static void test_missing_memory(void **state) {
   files_put(*state);
   for (int i = 0; i < WORKS; i++) {
-    assert_true(faults_sweep(works[i].name, works[i].work, *state, FAULT_MEMORY, ENOMEM, NULL) > 0);
+    assert_true(faults_sweep(works[i].name, works[i].work, *state, FAULT_MEMORY, ENOMEM, 1, NULL) > 0);
   }
 }
 
 static void test_failing_calls(void **state) {
   static const int reasons[] = {EIO, ENOMEM};
+  static const char *const unseen[] = {"No such file", NULL};
   files_put(*state);
   for (int i = 0; i < WORKS; i++) {
     for (int r = 0; r < 2; r++) {
-      faults_sweep(works[i].name, works[i].work, *state, FAULT_LOOK | FAULT_TRANSFER, reasons[r], works[i].instead);
+      faults_sweep(works[i].name, works[i].work, *state, FAULT_LOOK | FAULT_TRANSFER, reasons[r], 1,
+                   works[i].unseen ? unseen : NULL);
     }
   }
 }
