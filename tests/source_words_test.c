@@ -164,7 +164,7 @@ static void test_conversations(void **state) {
   } all[] = {
       {"template={role}:{content}\\s{end}|;begin=B;separator=--;",
        "{\"messages\":[{\"role\":\"u\",\"content\":\"q\"},{\"role\":\"assistant\",\"content\":\"no\"}]}",
-       "Bu:q;|assistant:no;|--", "                 111 11", false},
+       "Bu:q;|assistant:no;|--", "                111 11", false},
       {"template={role}:{content}\\n;separator-;", "{\"prompt\":\"q\",\"completion\":\"no\"}", "user:q\nassistant:no\n",
        "                 111", false},
       {"template={role}:{content}|;", "{\"messages\":[{\"role\":\"model\",\"content\":\"\"}]}", "assistant:|E",
