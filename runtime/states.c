@@ -53,9 +53,7 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
     }
   }
   count = states->part_count;
-  if (count > 0) {
-    qsort(states->part, (size_t)count, sizeof *states->part, part_order);
-  }
+  qsort(states->part, (size_t)count, sizeof *states->part, part_order);
   for (int i = 0; i < count; i++) {
     const PlanState *state = states->part[i].state;
     if (states->count == 0 || strcmp(states->at[states->count - 1].state->name, state->name) != 0) {
@@ -155,14 +153,14 @@ static bool part_open(Part *part, const StatePart *of, const int *coordinate, vo
     part->span = part->dense;
     return true;
   }
-  const int64_t positions = last >= 0 ? part->local[last] : 1;
+  const int64_t positions = part->local[last];  // a scalar is dense
   part->position = calloc((size_t)positions + 1, sizeof *part->position);
   part->span = malloc((size_t)((part->high - part->low) * element_type_bytes(state->type)));
   if (!part->position || !part->span) {
     return error_set(error, 3, "no memory for a part of '%s', %lld elements", state->name,
                      (long long)(part->high - part->low));
   }
-  for (int64_t i = 0; i < positions && last >= 0; i++) {
+  for (int64_t i = 0; i < positions; i++) {
     part->position[i] = plan_position(of->plan, &state->cut[last], coordinate, i);
   }
   return true;
@@ -191,8 +189,8 @@ static void copy(char *to, const char *from, int64_t bytes) {
 static void row_copy(const Part *part, int64_t at, int64_t to, bool gather) {
   const PlanState *state = part->state;
   const int last = state->axis_count - 1;
-  const int64_t size = element_type_bytes(state->type), count = last >= 0 ? part->local[last] : 1;
-  const int64_t step = last >= 0 ? state->stride[last] : 1, limit = last >= 0 ? state->size[last] : 1;
+  const int64_t size = element_type_bytes(state->type), count = part->local[last];
+  const int64_t step = state->stride[last], limit = state->size[last];
   for (int64_t i = 0; i < count;) {
     const bool inside = to >= 0 && part->position[i] < limit;
     int64_t end = i + 1;
@@ -253,7 +251,7 @@ static bool is_first_copy(const Plan *plan, const PlanState *state, int64_t rank
       cuts[state->cut[i].mesh[m]] = true;
     }
   }
-  for (int m = 0; m < state->flat_count && state->flat_piece > 0; m++) {
+  for (int m = 0; m < state->flat_count; m++) {
     cuts[state->flat_mesh[m]] = true;
   }
   for (int m = 0; m < plan->mesh_count; m++) {
