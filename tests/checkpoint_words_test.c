@@ -15,6 +15,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/restore.h"
+#include "runtime/snapshot.h"
 #include "runtime/train.h"
 #include "runtime/verify_path.h"
 #include "tests/place.h"
@@ -146,6 +147,95 @@ static void test_tensors_that_are_taken(void **state) {
   assert_true(moved(world, &history, &f32, wide, &error));
   assert_true(wide[0] == 1 && wide[3] == 4);
   expect_error(moved(world, &f32, &named, wide, &error), &error, "'fp8.amax' is missing");
+}
+
+// Numbers in names are in the order of their values, but for those that begin with 0; and every name is found.
+static void test_order_of_names(void **state) {
+  static const char *const wanted[] = {"a", "a.b", "a02", "a010", "a1", "a1b", "a2", "a10", "b"};
+  static const Held held[] = {{"b", STATE_PARAMETER, TYPE_F32, 1},   {"a10", STATE_PARAMETER, TYPE_F32, 1},
+                              {"a1b", STATE_PARAMETER, TYPE_F32, 1}, {"a.b", STATE_PARAMETER, TYPE_F32, 1},
+                              {"a2", STATE_PARAMETER, TYPE_F32, 1},  {"a1", STATE_PARAMETER, TYPE_F32, 1},
+                              {"a02", STATE_PARAMETER, TYPE_F32, 1}, {"a", STATE_PARAMETER, TYPE_F32, 1},
+                              {"a010", STATE_PARAMETER, TYPE_F32, 1}};
+  enum { COUNT = sizeof held / sizeof *held };
+  World *world = *state;
+  Plan *plan = plan_with(world->arena, held, COUNT);
+  const PlanSet set = {1, &plan};
+  States states;
+  Error error = {0};
+  assert_true(states_open(&set, &states, &error));
+  assert_int_equal(states.count, COUNT);
+  for (int i = 0; i < COUNT; i++) {
+    assert_string_equal(states.at[i].state->name, wanted[i]);
+    assert_ptr_equal(states_find(&states, wanted[i]), &states.at[i]);
+  }
+  assert_null(states_find(&states, "a3"));
+  assert_null(states_find(&states, ""));
+  states_close(&states);
+}
+
+// --- devices that fail ---
+
+static int device_calls, device_fails;  // counted; which fails, from 1
+
+static bool failing_read(Device *device, ArenaClass arena, int64_t offset, void *data, int64_t bytes, Error *error) {
+  return ++device_calls == device_fails ? error_set(error, 5, "the device is lost")
+                                        : toy_read(device, arena, offset, data, bytes, error);
+}
+
+static bool failing_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes,
+                          Error *error) {
+  return ++device_calls == device_fails ? error_set(error, 5, "the device is lost")
+                                        : toy_write(device, arena, offset, data, bytes, error);
+}
+
+static bool failing_run(Device *device, ProgramKind kind, Error *error) {
+  return ++device_calls == device_fails ? error_set(error, 5, "the device is lost") : toy_run(device, kind, error);
+}
+
+// What a device does not do ends saving and loading with its words, whichever call it is.
+static void test_devices_that_fail(void **state) {
+  World *world = *state;
+  Backend failing = toy_backend;
+  failing.read = failing_read;
+  failing.write = failing_write;
+  failing.run = failing_run;
+  Held held[] = {weight, moment};
+  Plan *plan = plan_with(world->arena, held, 2);
+  Session session;
+  char path[IO_PATH_MAX];
+  Error error = {0};
+  plan->states[1].offset = 1 << 16;  // far enough to be copied by itself
+  plan->states[0].stride[0] = 2;     // what lies between its elements is read too
+  assert_true(session_open(&session, plan, &failing, 1, &error));
+  for (int what = 0; what < 3; what++) {
+    int failed = 0;
+    for (bool done = false; !done;) {
+      CheckpointFacts facts = {.step = 1, .val_loss = NAN};
+      device_calls = 0;
+      device_fails = failed + 1;
+      error = (Error){0};
+      path_in(world, path, "step-00000001");
+      if (what == 0) {
+        done = checkpoint_save(NULL, &session, world->directory, &facts, NULL, &error);
+      } else if (what == 1) {
+        done = checkpoint_load(&session, path, true, &facts, &error);
+      } else {
+        Snapshot *snapshot;
+        assert_true(snapshot_create(&session, &snapshot, &error));
+        done = snapshot_take(snapshot, &error);
+        snapshot_destroy(snapshot);
+      }
+      if (!done) {
+        failed++;
+        assert_int_equal(error.status, 5);
+        assert_string_equal(error.text, "the device is lost");
+        assert_false(facts.damaged);
+      }
+    }
+    assert_true(failed >= 2);
+  }
+  session_close(&session);
 }
 
 // --- directories of checkpoints ---
@@ -420,6 +510,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_tensors_that_do_not_fit, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_tensors_that_are_taken, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_order_of_names, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_devices_that_fail, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_directories, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_many_checkpoints, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_verified, world_open, world_close),

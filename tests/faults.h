@@ -23,9 +23,12 @@
 #include "tests/place.h"
 
 enum {
-  FAULT_TRANSFER = 1,  // what reads, writes and names files
-  FAULT_LOOK = 2,      // what opens files and directories, and asks for what is there
-  FAULT_MEMORY = 4,
+  FAULT_READ = 1,
+  FAULT_WRITE = 2,
+  FAULT_NAME = 4,  // what makes, names, flushes and closes files
+  FAULT_TRANSFER = FAULT_READ | FAULT_WRITE | FAULT_NAME,
+  FAULT_LOOK = 8,  // what opens files and directories, and asks for what is there
+  FAULT_MEMORY = 16,
 };
 
 static struct {
@@ -61,12 +64,15 @@ static inline bool faults_end(void) {
   Type __wrap_##name parameters {                             \
     return fails(kind) ? failed : __real_##name arguments;    \
   }
-WRAP(FAULT_TRANSFER, ssize_t, -1, read, (int fd, void *data, size_t size), (fd, data, size))
-WRAP(FAULT_TRANSFER, ssize_t, -1, pread, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
-WRAP(FAULT_TRANSFER, ssize_t, -1, write, (int fd, const void *data, size_t size), (fd, data, size))
-WRAP(FAULT_TRANSFER, int, -1, rename, (const char *from, const char *to), (from, to))
-WRAP(FAULT_TRANSFER, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
-WRAP(FAULT_TRANSFER, int, -1, fchmod, (int fd, mode_t mode), (fd, mode))
+WRAP(FAULT_READ, ssize_t, -1, read, (int fd, void *data, size_t size), (fd, data, size))
+WRAP(FAULT_READ, ssize_t, -1, pread, (int fd, void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP(FAULT_WRITE, ssize_t, -1, write, (int fd, const void *data, size_t size), (fd, data, size))
+WRAP(FAULT_WRITE, ssize_t, -1, pwrite, (int fd, const void *data, size_t size, off_t at), (fd, data, size, at))
+WRAP(FAULT_NAME, int, -1, rename, (const char *from, const char *to), (from, to))
+WRAP(FAULT_NAME, int, -1, renameat2, (int at, const char *from, int there, const char *to, unsigned flags),
+     (at, from, there, to, flags))
+WRAP(FAULT_NAME, int, -1, mkdir, (const char *path, mode_t mode), (path, mode))
+WRAP(FAULT_NAME, int, -1, fchmod, (int fd, mode_t mode), (fd, mode))
 WRAP(FAULT_LOOK, int, -1, stat, (const char *path, struct stat *info), (path, info))
 WRAP(FAULT_LOOK, int, -1, fstat, (int fd, struct stat *info), (fd, info))
 WRAP(FAULT_LOOK, DIR *, NULL, opendir, (const char *path), (path))
@@ -82,14 +88,14 @@ WRAP(FAULT_MEMORY, void *, MAP_FAILED, mmap, (void *at, size_t size, int may, in
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) {
   (void)fd;
-  return fails(FAULT_TRANSFER) ? -1 : 0;
+  return fails(FAULT_NAME) ? -1 : 0;
 }
 
 // What cannot be closed is gone all the same.
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd) {
-  const bool failed = fails(FAULT_TRANSFER);
+  const bool failed = fails(FAULT_NAME);
   const int result = __real_close(fd);
   errno = failed ? faults.with : errno;
   return failed ? -1 : result;

@@ -168,10 +168,12 @@ static void test_failing_calls(void **state) {
 // Reading and writing go on.
 static void test_signals(void **state) {
   const World *world = *state;
-  Work *const all[] = {read_whole, read_exactly};
+  Work *const all[] = {read_whole, read_exactly, write_atomic, replace};
+  faults.kinds = FAULT_READ | FAULT_WRITE;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     assert_int_equal(with_faults(all[i], world, EINTR), 0);
   }
+  faults.kinds = FAULT_TRANSFER;
 }
 
 static void test_paths(void **state) {
