@@ -14,6 +14,7 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/frozen.h"
 #include "runtime/restore.h"
 #include "runtime/snapshot.h"
 #include "runtime/train.h"
@@ -350,6 +351,72 @@ static void test_many_checkpoints(void **state) {
   session_close(&session);
 }
 
+// --- long paths ---
+
+// A name of this directory that has so many bytes.
+static void long_name(const World *world, const char *name, size_t length, char *out) {
+  const size_t begin = (size_t)snprintf(out, IO_PATH_MAX, "%s/%s", world->directory, name);
+  memset(out + begin, '/', length - begin);
+  out[length] = '\0';
+}
+
+static void expect_long(bool done, const Error *error, int *failed) {
+  *failed += !done;
+  if (!done && (error->status != 1 || !strstr(error->text, "too long"))) {
+    fail_msg("the path is too long, and what is said is: %s", error->text);
+  }
+}
+
+static int in_memory(void **state) {  // where there is such a place
+  return world_open_in(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp", state);
+}
+
+// Whatever fits is done, and what does not is said: no path is cut short to be another's.
+static void test_long_paths(void **state) {
+  World *world = *state;
+  Session session;
+  static char run[IO_PATH_MAX + 2], checkpoints[IO_PATH_MAX + 2], step[IO_PATH_MAX + 2];
+  int failed[10] = {0};
+  session_of(world, &session);
+  saved(world, &session, (CheckpointFacts){.step = 1, .val_loss = NAN});
+  for (size_t length = IO_PATH_MAX - 90; length < IO_PATH_MAX; length += 3) {
+    char path[IO_PATH_MAX];
+    CheckpointFacts facts = {.step = 2, .val_loss = NAN};
+    Error error = {0};
+    Buffer out = {0};
+    Frozen *frozen = NULL;
+    Safetensors *weights = NULL;
+    int64_t damaged;
+    bool found = false, done;
+    double least;
+    long_name(world, "run", length, run);
+    long_name(world, "run/checkpoints", length, checkpoints);
+    long_name(world, "run/checkpoints/step-00000001", length, step);
+    done = checkpoint_save(NULL, &session, checkpoints, &facts, &(CheckpointKeep){.newest = 1}, &error);
+    expect_long(done, &error, &failed[0]);
+    // Of two, what is not kept goes where its name fits.
+    assert_true(there(world, "run/checkpoints/step-00000002") || !done);
+    saved(world, &session, (CheckpointFacts){.step = 1, .val_loss = NAN});
+    expect_long(checkpoint_facts(step, &facts, &error), &error, &failed[1]);
+    expect_long(checkpoint_verify(step, &facts, &error), &error, &failed[2]);
+    expect_long(checkpoint_load(&session, step, true, &facts, &error), &error, &failed[3]);
+    expect_long(checkpoint_frozen(world->arena, step, &frozen, &error), &error, &failed[4]);
+    expect_long(checkpoint_open_weights(step, &weights, NULL, &error), &error, &failed[5]);
+    safetensors_close(weights);
+    expect_long(checkpoint_newest(checkpoints, path, &found, &error), &error, &failed[6]);
+    expect_long(checkpoint_resume(&session, checkpoints, path, &found, &facts, &out, &error), &error, &failed[7]);
+    expect_long(verify_path(run, &out, &damaged, &error), &error, &failed[8]);
+    checkpoint_best(checkpoints, &least, &error);
+    checkpoint_clean(checkpoints);
+    buffer_free(&out);
+    assert_true(there(world, "run/checkpoints/step-00000001"));
+  }
+  for (int i = 0; i < 9; i++) {
+    assert_true(failed[i] > 1 && failed[i] < 29);
+  }
+  session_close(&session);
+}
+
 // --- mdl verify ---
 
 static void expect_verified(const World *world, const char *name, int64_t damaged, const char *words) {
@@ -514,6 +581,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_devices_that_fail, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_directories, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_many_checkpoints, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_long_paths, in_memory, world_close),
       cmocka_unit_test_setup_teardown(test_verified, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_restored, world_open, world_close),
   };
