@@ -185,9 +185,6 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
         (file->root != NULL || error_set(error, 1, "%s is damaged: its header is not JSON: %s", file->path, why.text));
   }
   free(text);
-  if (done && !json_is_object(file->root)) {
-    return error_set(error, 1, "%s is damaged: its header is not an object", file->path);
-  }
   file->data = 8 + (int64_t)length;
   file->data_bytes = bytes - file->data;
   return done && header_check(file, error);
