@@ -6,6 +6,7 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,6 +331,10 @@ static const struct {
     {"a mask too short", "has 2 bytes, but", {.kind = "tokens_u16", .path = "tokens", .options = "mask=short;"}},
     {"a mask without answers", "has no answers", {.kind = "tokens_u16", .path = "tokens", .options = "mask=zeros;"}},
     {"talks", "the line is no JSON", {.kind = "chat", .path = "short"}},
+    {"no answers", "has no answers", {.kind = "chat", .path = "users.jsonl"}},
+    {"a kind", "kind", {.kind = "words", .path = "text"}},
+    {"more than is encoded", "mdl data encode", {.kind = "text", .path = "huge", .tokenizer = "huge.json"}},
+    {"talks of so much", "--tokenizer bytes --chat -o tokens.bin", {.kind = "chat", .path = "huge"}},
     {"JSON lines as text", ".jsonl", {.kind = "text", .path = "lines.jsonl"}},
     {"no windows", "shorter seq", {.kind = "text", .path = "short"}},
 };
@@ -341,6 +346,16 @@ static void test_wrong_sources(void **state) {
   put(world, "tokens", zeros, 100);
   put(world, "zeros", zeros, 50);
   put(world, "lines.jsonl", "\n {\"text\":\"a\"}\n", 15);
+  static const char users[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
+  put(world, "users.jsonl", users, sizeof users - 1);
+  put(world, "huge", "a", 1);
+  char path[IO_PATH_MAX];
+  path_in(world, path, "huge");
+  assert_int_equal(truncate(path, (off_t)3 << 30), 0);  // with nothing in it
+  static const char json[] =
+      "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
+      "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
+  put(world, "huge.json", json, sizeof json - 1);
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
     DataOptions options = sources[i].options;
     Data *data = NULL;
@@ -381,6 +396,63 @@ static void test_files_in_place(void **state) {
   }
 }
 
+// A text that is one piece for the tokenizer, longer than what is read at once; and parts of it that are no parts.
+static void test_one_long_piece(void **state) {
+  const World *world = *state;
+  enum { LONG = (1 << 20) + 77 };
+  static char text[LONG];
+  static const char json[] =
+      "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
+      "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
+  static const struct {
+    double fraction;
+    int64_t train;
+  } parts[] = {{-1, LONG}, {NAN, LONG}, {0.5, LONG - LONG / 2}, {1, 0}, {7, 0}};
+  memset(text, 'a', sizeof text);
+  put(world, "long", text, sizeof text);
+  put(world, "a.json", json, sizeof json - 1);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    Data *data = NULL;
+    Error error = {0};
+    const DataOptions options = {.kind = "text",
+                                 .path = "long",
+                                 .base = world->directory,
+                                 .tokenizer = "a.json",
+                                 .validation_fraction = parts[i].fraction,
+                                 .sequence = 8};
+    if (!data_open(&options, &data, &error)) {
+      fail_msg("%s", error.text);
+    }
+    assert_int_equal(data_facts(data).tokens, LONG);
+    assert_int_equal(data_facts(data).train_tokens, parts[i].train);
+    data_close(data);
+  }
+}
+
+// A mask is looked at where it is read; and what a sequence may not be.
+static void test_masks(void **state) {
+  const World *world = *state;
+  static const uint8_t tokens[200], mask[100] = {1, 2, 3, 0, 1, 1, 1, 1, 1, 4};
+  DataOptions options = {
+      .kind = "tokens_u16", .path = "tokens", .base = world->directory, .options = "mask=mask;", .sequence = 8};
+  Data *data = NULL;
+  Error error = {0};
+  int32_t window[9];
+  uint8_t flags[9];
+  put(world, "tokens", tokens, sizeof tokens);
+  put(world, "mask", mask, sizeof mask);
+  options.validation_fraction = 1;
+  assert_true(data_open(&options, &data, &error));
+  assert_true(data_validation_window(data, 0, window, &error));
+  assert_true(data_validation_flags(data, 0, window, flags, &error));
+  assert_memory_equal(flags, mask, sizeof flags);
+  expect_error(data_validation_flags(data, 1, window, flags, &error), &error, "mask",
+               "has the value 4 for token 9; values are from 0 to 3");
+  data_close(data);
+  options.sequence = 0;
+  expect_error(data_open(&options, &data, &error), &error, "sequence", "at least one token, not 0");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_templates),
@@ -391,6 +463,8 @@ int main(void) {
       cmocka_unit_test(test_wrong_separators),
       cmocka_unit_test_setup_teardown(test_wrong_sources, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_files_in_place, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_one_long_piece, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_masks, world_open, world_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
