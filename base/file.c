@@ -150,7 +150,7 @@ bool file_write_atomic(const char *given, const void *bytes, size_t length, File
     return write_special(given, bytes, length, error);
   }
   int wanted = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-  if (wanted < 0 || (size_t)wanted >= sizeof temporary) {
+  if ((size_t)wanted >= sizeof temporary) {
     file_error(error, "write", given, ENAMETOOLONG);
     return false;
   }

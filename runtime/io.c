@@ -134,7 +134,7 @@ bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) {
   va_start(args, format);
   int length = vsnprintf(path, IO_PATH_MAX, format, args);
   va_end(args);
-  return (length >= 0 && length < IO_PATH_MAX) || error_set(error, 1, "the path is too long: %s", path);
+  return length < IO_PATH_MAX || error_set(error, 1, "the path is too long: %s", path);
 }
 
 // The name of a new directory is to survive a power loss, as all that will be in it.

@@ -228,12 +228,115 @@ static void test_paths(void **state) {
   assert_false(file_cache_folder(folder, sizeof folder));
 }
 
+// What is no file: devices, pipes without a reader, links in a circle, directories, what is too long.
+static void test_odd_files(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], other[IO_PATH_MAX], target[IO_PATH_MAX];
+  size_t length;
+  int fd;
+  FileError why = {.text = ""};
+  Error error = {0};
+  assert_false(file_write_atomic("/dev/full", "x", 1, &why));
+  expect_words(why.text, strerror(ENOSPC));
+  assert_null(file_read("/dev/null", &length, &why));
+  expect_words(why.text, "it is a device or a pipe");
+  assert_null(file_read(world->directory, &length, &why));
+  expect_words(why.text, strerror(EISDIR));
+  path_in(world, path, "long");
+  assert_true(file_write_atomic(path, "x", 1, &why));
+  assert_int_equal(truncate(path, FILE_TEXT_MOST + 1), 0);
+  assert_null(file_read_text(path, true, &length, &why));
+  expect_words(why.text, strerror(EFBIG));
+  path_in(world, path, "pipe");
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_false(io_open(path, O_WRONLY, &fd, &error));
+  expect_words(error.text, "it is not a file");
+  assert_false(io_open(path, O_RDONLY, &fd, &error));
+  expect_words(error.text, "it is not a file");
+  assert_false(io_target(path, target, &error));
+  expect_words(error.text, "a device or a pipe");
+  path_in(world, path, "here");
+  path_in(world, other, "there");
+  assert_int_equal(symlink(path, other), 0);
+  assert_int_equal(symlink(other, path), 0);
+  assert_false(io_open(path, O_RDONLY, &fd, &error));
+  expect_words(error.text, strerror(ELOOP));
+  assert_true(io_target(path, target, &error));  // nothing is there yet
+  assert_true(io_is_link(path) && !io_is_link(target + strlen(target)) && !io_is_file(path));
+  assert_true(io_space(NULL, "/proc", INT64_MAX, &error));  // which says nothing of blocks
+}
+
+static void test_names(void **state) {
+  World *world = *state;
+  char path[IO_PATH_MAX], home[IO_PATH_MAX], folder[64];
+  FileError why = {.text = ""};
+  Error error = {0};
+  static const char *const joined[][3] = {
+      {"", "x", "x"}, {".", "x", "x"}, {"a", "/x", "/x"}, {"a", "x", "a/x"}, {"a/", "x", "a/x"}};
+  static const char *const directories[][2] = {{"b", "."}, {"/b", "/"}, {"//b", "/"}, {"a/b", "a"}, {"a//b", "a"}};
+  for (int i = 0; i < 5; i++) {
+    assert_string_equal(path_join(world->arena, joined[i][0], joined[i][1]), joined[i][2]);
+    assert_string_equal(path_directory(world->arena, directories[i][0]), directories[i][1]);
+  }
+  path_in(world, path, "one//two///");
+  assert_true(file_make_directories(path, &why) && there(world, "one/two"));
+  path_in(world, path, "three//four///");
+  assert_true(io_make_path(path, &error) && there(world, "three/four"));
+  assert_non_null(getcwd(home, sizeof home));
+  assert_int_equal(chdir(world->directory), 0);
+  assert_true(file_write_atomic("by itself", "x", 1, &why) && there(world, "by itself"));
+  assert_int_equal(chdir(home), 0);
+  static const char *const variables[] = {"MDL_CACHE", "XDG_CACHE_HOME", "HOME"};
+  for (int i = 0; i < 3; i++) {
+    unsetenv(variables[i]);
+  }
+  assert_false(file_cache_folder(folder, sizeof folder));
+  char long_name[IO_PATH_MAX + 8];
+  memset(long_name, 'a', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = '\0';
+  assert_false(io_make_path(long_name, &error));
+  expect_words(error.text, "too long");
+  long_name[IO_PATH_MAX - 2] = '\0';  // fits, but not with what stands in its place meanwhile
+  assert_false(io_replace_file(NULL, long_name, "x", 1, &error));
+  expect_words(error.text, "too long");
+}
+
+// Where nobody can look, it is said; what is not there is made.
+static void test_failing_looks(void **state) {
+  const World *world = *state;
+  faults.kinds = FAULT_LOOK;
+  assert_true(with_faults(write_atomic, world, EIO) > 0);
+  assert_true(with_faults(read_whole, world, EIO) > 0);
+  assert_true(with_faults(read_exactly, world, EIO) > 0);
+  assert_true(with_faults(make_and_sync, world, EIO) > 0);
+  faults.kinds = FAULT_MEMORY;
+  assert_true(with_faults(read_whole, world, ENOMEM) > 0);
+  faults.kinds = FAULT_TRANSFER;
+}
+
+// To a device, without a file in its place.
+static bool write_device(const World *world, char *why, size_t size) {
+  (void)world;
+  FileError error = {.text = ""};
+  const bool done = file_write_atomic("/dev/null", "x", 1, &error);
+  snprintf(why, size, "%s", error.text);
+  return done;
+}
+
+static void test_failing_devices(void **state) {
+  assert_true(with_faults(write_device, *state, EIO) >= 2);
+}
+
 int main(void) {
   faults.kinds = FAULT_TRANSFER;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_failing_calls, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_failing_devices, world_open, world_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
