@@ -19,7 +19,7 @@ export LC_ALL=C ROOT BUILD
 # What tests these files: programs, scripts, and the readers on seeds changed at random, always the same.
 PROGRAMS='api_test artefact_test attention_test background_test check_test checkpoint_faults_test checkpoint_test
   checkpoint_words_test convert_test data_test experts_test file_faults_test formats_test fp8_cold_test graph_test
-  manifest_test memory_check_test mixture_test offload_test owners_test parse_test parts_test phases_test
+  manifest_test memory_check_test mixture_test offload_test older_runs_test owners_test parse_test parts_test phases_test
   plan_fields_test plan_set_test processes_test ranks_test reader_faults_test readers_test reshard_test samples_test
   saves_test source_words_test states_test token_file_test tokenizer_test tokenizer_words_test tuning_test
   unsound_instructions_test unsound_plans_test verify_test waits_test'

@@ -335,6 +335,16 @@ static const struct {
     {"a kind", "kind", {.kind = "words", .path = "text"}},
     {"more than is encoded", "mdl data encode", {.kind = "text", .path = "huge", .tokenizer = "huge.json"}},
     {"talks of so much", "--tokenizer bytes --chat -o tokens.bin", {.kind = "chat", .path = "huge"}},
+    {"numpy, narrow", "astype(numpy.uint16)", {.kind = "tokens_u16", .path = "array"}},
+    {"numpy, wide", "astype(numpy.uint32)", {.kind = "tokens_u32", .path = "array"}},
+    {"half a token", "in the middle of a token of u16", {.kind = "tokens_u16", .path = "half"}},
+    {"wider tokens", "every second token at its beginning is 0", {.kind = "tokens_u16", .path = "wide"}},
+    {"text for bytes", "tokenizer = bytes);", {.kind = "tokens_u16", .path = "text"}},
+    {"text for a tokenizer", "huge.json\");`", {.kind = "tokens", .path = "text", .tokenizer = "huge.json"}},
+    {"text for nobody", "write `data text(", {.kind = "tokens_u32", .path = "text", .tokenizer = TOKENIZER_NONE}},
+    {"an index as tokens", "is an index of Megatron, not its tokens", {.kind = "tokens", .path = "index"}},
+    {"JSON", ".json is JSON, not text", {.kind = "text", .path = "list.json"}},
+    {"more JSON", ".ndjson is JSON, not text", {.kind = "text", .path = "lines.ndjson"}},
     {"JSON lines as text", ".jsonl", {.kind = "text", .path = "lines.jsonl"}},
     {"no windows", "shorter seq", {.kind = "text", .path = "short"}},
 };
@@ -349,6 +359,12 @@ static void test_wrong_sources(void **state) {
   static const char users[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
   put(world, "users.jsonl", users, sizeof users - 1);
   put(world, "huge", "a", 1);
+  put(world, "array", "\x93NUMPY\1\0 and more of it, so that it is long", 48);
+  put(world, "half", "\1\2\3", 3);
+  put(world, "wide", "\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0", 36);
+  put(world, "index", "MMIDIDX\0\0and more of it, so that it is long", 40);
+  put(world, "list.json", "[{\"text\":\"a\"}]", 14);
+  put(world, "lines.ndjson", "{\"text\":\"a\"}", 12);
   char path[IO_PATH_MAX];
   path_in(world, path, "huge");
   assert_int_equal(truncate(path, (off_t)3 << 30), 0);  // with nothing in it
