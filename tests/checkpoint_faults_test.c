@@ -353,23 +353,24 @@ static const struct {
 };
 enum { WORKS = sizeof works / sizeof *works };
 
-static void swept(const World *world, int kinds, int with) {
+// One call in `step` fails.
+static void swept(const World *world, int kinds, int with, int step) {
   for (int i = 0; i < WORKS; i++) {
     char path[IO_PATH_MAX];
     path_in(world, path, "run");
     io_remove_tree(path);
     begin(world);
-    assert_true(faults_sweep(works[i].name, works[i].work, world, kinds, with, 1, NULL) > 0);
+    assert_true(faults_sweep(works[i].name, works[i].work, world, kinds, with, step, NULL) > 0);
   }
 }
 
 static void test_missing_memory(void **state) {
-  swept(*state, FAULT_MEMORY, ENOMEM);
+  swept(*state, FAULT_MEMORY, ENOMEM, 2);
 }
 
 static void test_failing_calls(void **state) {
-  swept(*state, FAULT_LOOK | FAULT_TRANSFER, EIO);
-  swept(*state, FAULT_LOOK | FAULT_TRANSFER, ENOMEM);
+  swept(*state, FAULT_LOOK | FAULT_TRANSFER, EIO, 1);
+  swept(*state, FAULT_LOOK | FAULT_TRANSFER, ENOMEM, 3);
 }
 
 static void test_runs(void **state) {
