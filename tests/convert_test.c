@@ -46,59 +46,60 @@ static const FormulaNames *names(void) {
   return &made;
 }
 
+static const struct {
+  const char *formula, *value;
+} formulas[] = {{"six", "6"},
+                {"2 + 3 * six / 2 - -1", "12"},
+                {"(2 + 3) * six", "30"},
+                {"lacks or 7", "7"},
+                {"lacks or rope.six or 7", "6"},
+                {"lacks * 2 or six / 4", "1.5"},
+                {"lacks", "null"},
+                {"1e-6", "1e-06"},
+                {"not lacks", "true"},
+                {"six == 6", "true"},
+                {"six != 6", "false"},
+                {"word == \"silu\"", "true"},
+                {"word == \"gelu\"", "false"},
+                {"six == inf", "false"},
+                {"inf == inf", "true"},
+                {"word", "\"silu\""},
+                {"six if six < inf else none", "6"},
+                {"six if six > inf else none", "null"},
+                {"1 if lacks else 2 if six == 5 else 3", "3"},
+                {"truest or order", "null"},
+                {"true", "true"},
+                {"false or 3", "false"},
+                {"lacks or lacks or 3", "3"},
+                {"not six", "false"},
+                {"not word", "false"},
+                {"2 - -lacks", "null"},
+                {"six * lacks", "null"},
+                {"lacks - six", "null"},
+                {"true + 1", "2"},
+                {"-true", "-1"},
+                {"1 < word", "false"},
+                {"word > 1", "false"},
+                {"six > 5", "true"},
+                {"lacks == none", "true"},
+                {"lacks == word", "false"},
+                {"word == 6", "false"},
+                {"word != word", "false"},
+                {"six == true", "false"},
+                {"1 == 1 + 1e-12", "true"},
+                {"1 == 1 + 1e-6", "false"},
+                {"inf == -inf", "false"},
+                {"1 / 3", "0.3333333333333333"},
+                {"0.1 + 0.2", "0.30000000000000004"},
+                {"six if word else 1", "6"}};
+
 static void test_formulas(void **state) {
   (void)state;
-  static const struct {
-    const char *formula, *value;
-  } cases[] = {{"six", "6"},
-               {"2 + 3 * six / 2 - -1", "12"},
-               {"(2 + 3) * six", "30"},
-               {"lacks or 7", "7"},
-               {"lacks or rope.six or 7", "6"},
-               {"lacks * 2 or six / 4", "1.5"},
-               {"lacks", "null"},
-               {"1e-6", "1e-06"},
-               {"not lacks", "true"},
-               {"six == 6", "true"},
-               {"six != 6", "false"},
-               {"word == \"silu\"", "true"},
-               {"word == \"gelu\"", "false"},
-               {"six == inf", "false"},
-               {"inf == inf", "true"},
-               {"word", "\"silu\""},
-               {"six if six < inf else none", "6"},
-               {"six if six > inf else none", "null"},
-               {"1 if lacks else 2 if six == 5 else 3", "3"},
-               {"truest or order", "null"},
-               {"true", "true"},
-               {"false or 3", "false"},
-               {"lacks or lacks or 3", "3"},
-               {"not six", "false"},
-               {"not word", "false"},
-               {"2 - -lacks", "null"},
-               {"six * lacks", "null"},
-               {"lacks - six", "null"},
-               {"true + 1", "2"},
-               {"-true", "-1"},
-               {"1 < word", "false"},
-               {"word > 1", "false"},
-               {"six > 5", "true"},
-               {"lacks == none", "true"},
-               {"lacks == word", "false"},
-               {"word == 6", "false"},
-               {"word != word", "false"},
-               {"six == true", "false"},
-               {"1 == 1 + 1e-12", "true"},
-               {"1 == 1 + 1e-6", "false"},
-               {"inf == -inf", "false"},
-               {"1 / 3", "0.3333333333333333"},
-               {"0.1 + 0.2", "0.30000000000000004"},
-               {"six if word else 1", "6"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
     Value value;
     Error error = {0};
-    assert_true(formula_evaluate(cases[i].formula, names(), &value, &error));
-    assert_string_equal(value_text(arena, &value), cases[i].value);
+    assert_true(formula_evaluate(formulas[i].formula, names(), &value, &error));
+    assert_string_equal(value_text(arena, &value), formulas[i].value);
   }
   static const char *const wrong[] = {"",
                                       "six +",

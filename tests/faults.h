@@ -172,7 +172,7 @@ static inline int faults_sweep(const char *name, FaultWork *work, const World *w
     for (const char *const *words = instead; words && *words; words++) {
       other |= strstr(error.text, *words) != NULL;
     }
-    const bool told = strstr(error.text, reason) || (memory && strstr(error.text, "no memory"));
+    const bool told = strstr(error.text, reason) || (memory && strstr(error.text, "memory"));
     if (!done && !other && (!told || (memory && (error.status != 3 || strstr(error.text, "is damaged"))))) {
       fail_msg("%s: fault %d of kinds %d (%s) is told with status %d: %s", name, n, kinds, reason, error.status,
                error.text);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "compiler/compile.h"
 #include "runtime/convert/config.h"
 #include "runtime/convert/hf_files.h"
 #include "runtime/convert/mapping.h"
@@ -223,6 +224,27 @@ static bool mapping_works(const World *world, Error *error) {
   return done;
 }
 
+// --- texts of models ---
+
+static bool text_of_a_model_works(const World *world, Error *error) {
+  char path[IO_PATH_MAX];
+  Arena *arena = arena_create();
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  PlanSet *set = NULL;
+  Diag *diag = diag_create(arena);
+  path_in(world, path, "model.mdl");
+  const CompileOptions options = {.file = path};
+  const bool done = compile_plans(arena, diag, &options, &set);
+  if (!done) {
+    error_set(error, diag->all.at[0].code == E090 ? 3 : 1, "%s", diag->all.at[0].message);
+  }
+  assert_true(!done || set->count == 1);
+  arena_destroy(arena);
+  return done;
+}
+
 // --- metrics ---
 
 static bool metrics_work(const World *world, Error *error) {
@@ -296,6 +318,10 @@ static void files_put(const World *world) {
            "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":8,"
            "\"rms_norm_eps\":1e-5,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0},\"hidden_act\":\"silu\"}");
   put(world, "model.safetensors", tensor, sizeof tensor - 1);
+  put_text(
+      world, "model.mdl",
+      "model m {\n  axis batch, a = 4;\n  input x: real[batch, a];\n  param w: [a];\n  loss = mean(square(x * w));\n}\n"
+      "recipe r {\n  model m();\n  batch = 2;\n  optimizer sgd(lr = 0.1);\n}\n");
   put_text(world, "points.jsonl", "{\"step\":1,\"loss\":5.5}\nno\n{\"step\":2,\"loss\":5.5}\n");
 }
 
@@ -317,6 +343,7 @@ static const struct {
     {"tensors", tensors_work, false},
     {"a directory of Hugging Face", directory_works, true},
     {"a mapping", mapping_works, true},
+    {"the text of a model", text_of_a_model_works, true},
     {"metrics that go on", metrics_work, false},
     {"metrics", metrics_read_works, false},
 };

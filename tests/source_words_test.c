@@ -25,7 +25,7 @@ static Tokenizer *letters(const char *const *added) {
               "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
               "\"model\":{\"vocab\":{\"\xc4\x8a\":10,\"\xc4\x8a\xc4\x8a\":0,\"a\xc4\x8a\":1,\"\xc4\x8a"
               "a\":2,\"\xc4\xa0\":32");
-  for (char c = '!'; c <= '~'; c++) {
+  for (int c = '!'; c <= '~'; c++) {
     buffer_format(&text, ",\"%s%c\":%d", c == '"' || c == '\\' ? "\\" : "", c, c);
   }
   buffer_text(&text, "},\"merges\":[\"\xc4\x8a \xc4\x8a\",\"a \xc4\x8a\",\"\xc4\x8a a\"]},\"added_tokens\":[");
