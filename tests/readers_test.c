@@ -225,6 +225,102 @@ static void test_frames_are_written(void **state) {
   assert_false(frame_write(-1, json_object()));  // nobody listens
 }
 
+// --- lines and pieces ---
+
+static void test_wrong_lines(void **state) {
+  const World *world = *state;
+  static const struct {
+    const char *text, *words;
+  } all[] = {{"{\"text\":\"a\"}\n{\n", "lines:2: no JSON, at byte"},
+             {"[1]\n", "the line is no object {...}; --field is 'text'"},
+             {"{\"text\":7}\n", "the field is no text"},
+             {"\n\n{\"words\":\"a\"}", "lines:3: the object has no such field"}};
+  char path[IO_PATH_MAX];
+  const char *file = path;
+  ReaderOptions options = {.files = &file, .file_count = 1, .field = "text", .what = "read"};
+  ReaderFacts facts;
+  Error error = {0};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    file_put(world, path, "lines", all[i].text);
+    assert_false(reader_run(&options, take, NULL, &facts, &error));
+    assert_int_equal(error.status, 1);
+    expect_words(error.text, all[i].words);
+  }
+  options.field = NULL;
+  static const char *const names[] = {"a.jsonl", "a.ndjson"};
+  for (int i = 0; i < 2; i++) {
+    file_put(world, path, names[i], "{}");
+    assert_false(reader_run(&options, take, NULL, &facts, &error));
+    expect_words(error.text, "say which field is the text: --field text");
+  }
+}
+
+static size_t pieces, largest, taken;
+
+// Only a text as a whole is one piece; it is refused where it is this long.
+static bool take_whole(void *context, const char *text, size_t length, bool more, size_t *used, Error *error) {
+  (void)text;
+  pieces++;
+  largest = length;
+  *used = more ? 0 : length;
+  taken += *used;
+  return length < *(size_t *)context || error_set(error, 1, "that is enough");
+}
+
+static void test_long_texts(void **state) {
+  const World *world = *state;
+  enum { PIECE = 1 << 20, LONG = 3 * PIECE };
+  char path[IO_PATH_MAX];
+  const char *file = path;
+  ReaderOptions options = {.files = &file, .file_count = 1, .what = "read"};
+  ReaderFacts facts;
+  Error error = {0};
+  size_t most = 2 * LONG;
+  char *text = malloc(LONG + 1);
+  memset(text, 'a', LONG);
+  text[LONG] = '\0';
+  file_put(world, path, "long", text);
+  assert_true(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_true(pieces == 3 && largest == LONG && taken == LONG && facts.text_bytes == LONG);
+  most = PIECE + 1;
+  assert_false(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_string_equal(error.text, "that is enough");
+  memcpy(text, "{\"text\":\"", 9);  // a line that is longer than what is read at once
+  memcpy(text + LONG - 2, "\"}", 2);
+  file_put(world, path, "long", text);
+  options.field = "text";
+  most = 2 * LONG;
+  taken = 0;
+  assert_true(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_true(taken == LONG - 11 && facts.documents == 1);
+  free(text);
+}
+
+// What is read is not written over, under whatever name.
+static void test_files_stay_apart(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], link_path[IO_PATH_MAX], part[IO_PATH_MAX];
+  const char *file = path;
+  const ReaderOptions options = {.files = &file, .file_count = 1, .what = "read"};
+  Error error = {0};
+  file_put(world, part, "out.part", "");
+  file_put(world, path, "in", "a");
+  path_in(world, link_path, "out");
+  assert_true(reader_apart(&options, NULL, link_path, ".part", &error));  // it is not there yet
+  assert_true(reader_apart(&options, "none", link_path, ".part", &error));
+  assert_false(reader_apart(&options, part, link_path, ".part", &error));
+  expect_words(error.text, "is read, and -o");
+  assert_int_equal(symlink(path, link_path), 0);
+  assert_false(reader_apart(&options, NULL, link_path, ".part", &error));
+  assert_int_equal(error.status, 2);
+  file = "/dev/null";
+  assert_true(reader_apart(&options, NULL, "/dev/null", ".part", &error));  // which keeps nothing
+  memset(link_path, 'a', sizeof link_path - 1);
+  link_path[sizeof link_path - 3] = '\0';
+  assert_false(reader_apart(&options, NULL, link_path, ".part", &error));
+  expect_words(error.text, "too long");
+}
+
 // --- lines of JSON ---
 
 static void expect_json(json_t *value, const char *wanted) {
@@ -375,6 +471,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_long_paths, world_open, world_close),
       cmocka_unit_test(test_frames),
       cmocka_unit_test(test_frames_are_written),
+      cmocka_unit_test_setup_teardown(test_wrong_lines, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_long_texts, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_files_stay_apart, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_lines_of_json, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_wrong_directories, world_open, world_close),
       cmocka_unit_test(test_values_of_a_config),
