@@ -6,9 +6,11 @@
 #   tests/coverage.sh WORD   runs only the tests whose name contains it, on top of what ran before
 #
 # BUILD=DIR builds elsewhere; CMAKE_FLAGS are given to cmake; JOBS=N builds so many files at a time (default: 1). It needs
-# gcc. A branch is one way out of one condition, in code that is not optimised (NDEBUG is set, and there are no asserts in
-# these files); of processes that end by _exit, as kills in tests do, the count is kept (tests/coverage_exit.c). Of a test
-# that failed nothing is lost, but the exit status is 1.
+# gcc. Of a test that failed nothing is lost, but the exit status is 1.
+#
+# A branch is one way out of one condition, in code that is not optimised. Not counted are ways behind what always returns
+# false, as `good || error_set(...)` would have one (tests/coverage_false.h); there are no asserts in these files. What
+# processes that end by _exit have taken, as kills in tests do, is counted (tests/coverage_exit.c).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ROOT=$PWD
