@@ -15,6 +15,7 @@
 
 static void file_error(FileError *error, const char *what, const char *path, int code) {
   snprintf(error->text, sizeof error->text, "cannot %s '%.300s': %s", what, path, strerror(code));
+  error->code = code;
 }
 
 static bool read_all(int fd, size_t most, Buffer *buffer) {
@@ -66,6 +67,7 @@ static char *read_at_most(const char *path, bool regular, size_t most, size_t *l
   }
   if (regular && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
     snprintf(error->text, sizeof error->text, "cannot read '%.300s': it is a device or a pipe, not a file", path);
+    error->code = 0;
     close(fd);
     return NULL;
   }
@@ -148,7 +150,7 @@ bool file_write_atomic(const char *given, const void *bytes, size_t length, File
     return write_special(given, bytes, length, error);
   }
   int wanted = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-  if (wanted < 0 || (size_t)wanted >= sizeof temporary) {
+  if ((size_t)wanted >= sizeof temporary) {
     file_error(error, "write", given, ENAMETOOLONG);
     return false;
   }

@@ -11,6 +11,7 @@
 
 typedef struct {
   char text[512];
+  int code;  // the system's; 0: there is none
 } FileError;
 
 // The bytes of a regular file, followed by a NUL that is not counted. The caller frees them. A pipe is an error.

@@ -273,7 +273,7 @@ static void explain_render(const Explain *explain, Render render, Buffer *out) {
 
 static int write_svg(const Explain *explain, const char *path) {
   Buffer picture = {0};
-  FileError error = {"no memory"};
+  FileError error = {.text = "no memory"};
   explain_render(explain, RENDER_PICTURE, &picture);
   bool good = !picture.failed && file_write_atomic(path, picture.text, picture.length, &error);
   if (!good) {
@@ -313,7 +313,7 @@ static int explain_main(Arena *arena, const void *values, const OptionList *argu
 static int fmt_file(Arena *arena, const Values *values, const char *path, bool *changed) {
   bool standard = strcmp(path, "-") == 0;
   size_t length = 0;
-  FileError error = {"no memory"};
+  FileError error = {.text = "no memory"};
   char *text = standard ? stdin_read(&length) : file_read_text(path, false, &length, &error);
   if (!text) {
     fprintf(stderr, "mdlc fmt: %s\n", error.text);

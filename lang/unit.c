@@ -1,6 +1,7 @@
 // unit.c: loading files and imports.
 #include "lang/unit.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,9 @@ static char *read_path(Unit *unit, Name key, const char *path, Span span, bool i
   FileError why;
   char *bytes = file_read_text(path, !is_main, length, &why);
   if (!bytes) {
+    if (why.code == ENOMEM) {
+      arena_exhausted(unit->arena);
+    }
     diag_error(unit->diag, E003, span, "%s", why.text);
     return NULL;
   }

@@ -96,7 +96,7 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
   if (starved) {
     return error_set(error, 3, "no memory to read %s", file);
   }
-  if (!*root || !json_is_object(*root)) {
+  if (!json_is_object(*root)) {
     json_decref(*root);
     return manifest_damaged(path, "is not JSON", error);
   }

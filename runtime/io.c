@@ -134,7 +134,7 @@ bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) {
   va_start(args, format);
   int length = vsnprintf(path, IO_PATH_MAX, format, args);
   va_end(args);
-  return (length >= 0 && length < IO_PATH_MAX) || error_set(error, 1, "the path is too long: %s", path);
+  return length < IO_PATH_MAX || error_set(error, 1, "the path is too long: %s", path);
 }
 
 // The name of a new directory is to survive a power loss, as all that will be in it.
@@ -165,11 +165,13 @@ bool io_make_path(const char *path, Error *error) {
       }
     }
   }
-  if (!io_is_directory(path)) {
-    errno = ENOTDIR;
-    return io_failed("create directory", path, error);
+  struct stat info;
+  const bool known = stat(path, &info) == 0;
+  if (known && S_ISDIR(info.st_mode)) {
+    return true;
   }
-  return true;
+  errno = known ? ENOTDIR : errno;
+  return io_failed("create directory", path, error);
 }
 
 bool io_remove_tree(const char *path) {
@@ -217,7 +219,7 @@ bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, 
   return true;
 }
 
-bool io_open(const char *path, int flags, int *fd, Error *error) {
+static bool open_regular(const char *path, int flags, int *fd, int64_t *bytes, Error *error) {
   const char *what = (flags & O_ACCMODE) == O_RDONLY ? "read" : "write";
   struct stat info;
   *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
@@ -228,42 +230,56 @@ bool io_open(const char *path, int flags, int *fd, Error *error) {
   if (*fd < 0 && !pipe) {
     return io_failed(what, path, error);
   }
-  if (*fd >= 0 && fstat(*fd, &info) == 0 && S_ISREG(info.st_mode)) {
+  const bool known = !pipe && fstat(*fd, &info) == 0;
+  if (known && S_ISREG(info.st_mode)) {
+    *bytes = info.st_size;
     return true;
   }
-  if (*fd >= 0) {
+  if (known || pipe) {
+    error_set(error, 1, "cannot %s %s: it is not a file", what, path);
+  } else {
+    io_failed(what, path, error);
+  }
+  if (!pipe) {
     close(*fd);
   }
   *fd = -1;
-  return error_set(error, 1, "cannot %s %s: it is not a file", what, path);
+  return false;
+}
+
+bool io_open(const char *path, int flags, int *fd, Error *error) {
+  int64_t bytes;
+  return open_regular(path, flags, fd, &bytes, error);
+}
+
+bool io_open_sized(const char *path, int *fd, int64_t *bytes, Error *error) {
+  return open_regular(path, O_RDONLY, fd, bytes, error);
 }
 
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error) {
   int fd;
-  struct stat info;
-  if (!io_open(path, O_RDONLY, &fd, error)) {
+  int64_t bytes;
+  if (!io_open_sized(path, &fd, &bytes, error)) {
     return false;
   }
   bool done = false;
   char *memory = NULL;
-  if (fstat(fd, &info) != 0) {
-    io_failed("read", path, error);
-  } else if ((uint64_t)info.st_size > limit) {
-    error_set(error, 1, "%s has %lld bytes, more than the %zu that such a file may have", path, (long long)info.st_size,
+  if ((uint64_t)bytes > limit) {
+    error_set(error, 1, "%s has %lld bytes, more than the %zu that such a file may have", path, (long long)bytes,
               limit);
-  } else if (!(memory = malloc((size_t)info.st_size + 1))) {
-    error_set(error, 3, "no memory for the %lld bytes of %s", (long long)info.st_size, path);
+  } else if (!(memory = malloc((size_t)bytes + 1))) {
+    error_set(error, 3, "no memory for the %lld bytes of %s", (long long)bytes, path);
   } else {
-    done = io_read(fd, path, 0, memory, (size_t)info.st_size, error);
+    done = io_read(fd, path, 0, memory, (size_t)bytes, error);
   }
   close(fd);
   if (!done) {
     free(memory);
     return false;
   }
-  memory[info.st_size] = '\0';
+  memory[bytes] = '\0';
   *text = memory;
-  *size = (size_t)info.st_size;
+  *size = (size_t)bytes;
   return true;
 }
 

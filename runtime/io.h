@@ -45,6 +45,8 @@ bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, 
 // A regular file of `flags` for open, made with them where O_CREAT is among them; *fd -1 and false otherwise. A pipe in
 // its place is an error at once: opening one would wait for ever. O_NOFOLLOW: so is a link.
 bool io_open(const char *path, int flags, int *fd, Error *error);
+// The same of a file that is read, and how many bytes it has.
+bool io_open_sized(const char *path, int *fd, int64_t *bytes, Error *error);
 // The whole file, NUL-terminated, on the heap; at most `limit` bytes.
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.

@@ -119,14 +119,14 @@ static bool run_find(Run *run, const char *path, Error *error) {
     return false;
   }
   struct stat info;
-  if (stat(path, &info) != 0 && errno != ENOENT && errno != ENOTDIR) {
+  const bool known = stat(path, &info) == 0;
+  if (!known && errno != ENOENT && errno != ENOTDIR) {
     return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", path, strerror(errno));
   }
-  if (!io_is_directory(path)) {
-    return io_is_file(path) ? error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path)
-                            : error_set(error, 1, "there is no run directory %s", path);
+  if (known && S_ISREG(info.st_mode)) {
+    return error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path);
   }
-  return true;
+  return (known && S_ISDIR(info.st_mode)) || error_set(error, 1, "there is no run directory %s", path);
 }
 
 static bool run_newest(Run *run, Error *error) {

@@ -39,9 +39,7 @@ static int piece_order(const void *a, const void *b) {
 // Tensors may lie within each other, or side by side: then they are one piece.
 static void pieces_merge(Held *held) {
   int count = 0;
-  if (held->count > 0) {
-    qsort(held->piece, (size_t)held->count, sizeof *held->piece, piece_order);
-  }
+  qsort(held->piece, (size_t)held->count, sizeof *held->piece, piece_order);
   for (int i = 0; i < held->count; i++) {
     const CopyPiece *next = &held->piece[i];
     CopyPiece *last = count > 0 ? &held->piece[count - 1] : NULL;

@@ -53,9 +53,7 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
     }
   }
   count = states->part_count;
-  if (count > 0) {
-    qsort(states->part, (size_t)count, sizeof *states->part, part_order);
-  }
+  qsort(states->part, (size_t)count, sizeof *states->part, part_order);
   for (int i = 0; i < count; i++) {
     const PlanState *state = states->part[i].state;
     if (states->count == 0 || strcmp(states->at[states->count - 1].state->name, state->name) != 0) {
@@ -409,7 +407,7 @@ static bool is_first_copy(const Plan *plan, const PlanState *state, int64_t rank
       cuts[state->cut[i].mesh[m]] = true;
     }
   }
-  for (int m = 0; m < state->flat_count && state->flat_piece > 0; m++) {
+  for (int m = 0; m < state->flat_count; m++) {
     cuts[state->flat_mesh[m]] = true;
   }
   for (int m = 0; m < plan->mesh_count; m++) {

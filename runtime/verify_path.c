@@ -115,14 +115,18 @@ bool verify_path(const char *path, Buffer *out, int64_t *damaged, Error *error) 
   if (!io_path(file, error, "%s/manifest.json", path)) {
     return false;
   }
-  if (!io_absent(file)) {
+  const bool maybe = !io_absent(file);
+  if (!io_path(file, error, "%s/plan.mdlx", path)) {
+    return false;
+  }
+  if (maybe && !io_is_file(file)) {
     return one_verify(path, out, damaged, &good, error);
   }
   if (!run_open(&run, path, error)) {
     return false;
   }
-  bool is_run = run_file(&run, "plan.mdlx", file, error);
-  if (is_run && io_absent(file) && !io_is_directory(run.checkpoints)) {
+  bool is_run = true;
+  if (io_absent(file) && !io_is_directory(run.checkpoints)) {
     is_run = error_set(error, 1, "%s is neither a run nor a checkpoint", path);
   }
   const bool done = is_run && run_verify(&run, out, damaged, error);

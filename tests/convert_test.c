@@ -46,38 +46,90 @@ static const FormulaNames *names(void) {
   return &made;
 }
 
+static const struct {
+  const char *formula, *value;
+} formulas[] = {{"six", "6"},
+                {"2 + 3 * six / 2 - -1", "12"},
+                {"(2 + 3) * six", "30"},
+                {"lacks or 7", "7"},
+                {"lacks or rope.six or 7", "6"},
+                {"lacks * 2 or six / 4", "1.5"},
+                {"lacks", "null"},
+                {"1e-6", "1e-06"},
+                {"not lacks", "true"},
+                {"six == 6", "true"},
+                {"six != 6", "false"},
+                {"word == \"silu\"", "true"},
+                {"word == \"gelu\"", "false"},
+                {"six == inf", "false"},
+                {"inf == inf", "true"},
+                {"word", "\"silu\""},
+                {"six if six < inf else none", "6"},
+                {"six if six > inf else none", "null"},
+                {"1 if lacks else 2 if six == 5 else 3", "3"},
+                {"truest or order", "null"},
+                {"true", "true"},
+                {"false or 3", "false"},
+                {"lacks or lacks or 3", "3"},
+                {"not six", "false"},
+                {"not word", "false"},
+                {"2 - -lacks", "null"},
+                {"six * lacks", "null"},
+                {"lacks - six", "null"},
+                {"true + 1", "2"},
+                {"-true", "-1"},
+                {"1 < word", "false"},
+                {"word > 1", "false"},
+                {"six > 5", "true"},
+                {"lacks == none", "true"},
+                {"lacks == word", "false"},
+                {"word == 6", "false"},
+                {"word != word", "false"},
+                {"six == true", "false"},
+                {"1 == 1 + 1e-12", "true"},
+                {"1 == 1 + 1e-6", "false"},
+                {"inf == -inf", "false"},
+                {"1 / 3", "0.3333333333333333"},
+                {"0.1 + 0.2", "0.30000000000000004"},
+                {"six if word else 1", "6"}};
+
 static void test_formulas(void **state) {
   (void)state;
-  static const struct {
-    const char *formula, *value;
-  } cases[] = {{"six", "6"},
-               {"2 + 3 * six / 2 - -1", "12"},
-               {"(2 + 3) * six", "30"},
-               {"lacks or 7", "7"},
-               {"lacks or rope.six or 7", "6"},
-               {"lacks * 2 or six / 4", "1.5"},
-               {"lacks", "null"},
-               {"1e-6", "1e-06"},
-               {"not lacks", "true"},
-               {"six == 6", "true"},
-               {"six != 6", "false"},
-               {"word == \"silu\"", "true"},
-               {"word == \"gelu\"", "false"},
-               {"six == inf", "false"},
-               {"inf == inf", "true"},
-               {"word", "\"silu\""},
-               {"six if six < inf else none", "6"},
-               {"six if six > inf else none", "null"},
-               {"1 if lacks else 2 if six == 5 else 3", "3"},
-               {"truest or order", "null"}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+  for (size_t i = 0; i < sizeof formulas / sizeof *formulas; i++) {
     Value value;
     Error error = {0};
-    assert_true(formula_evaluate(cases[i].formula, names(), &value, &error));
-    assert_string_equal(value_text(arena, &value), cases[i].value);
+    assert_true(formula_evaluate(formulas[i].formula, names(), &value, &error));
+    assert_string_equal(value_text(arena, &value), formulas[i].value);
   }
-  static const char *const wrong[] = {"",      "six +",    "(six",  "six six", "\"open", "1 if six",
-                                      "wrong", "word * 2", "[six]", "six ==",  "&",      "-word"};
+  static const char *const wrong[] = {"",
+                                      "six +",
+                                      "(six",
+                                      "six six",
+                                      "\"open",
+                                      "1 if six",
+                                      "wrong",
+                                      "word * 2",
+                                      "[six]",
+                                      "six ==",
+                                      "&",
+                                      "-word",
+                                      "2 * word",
+                                      "word - 1",
+                                      "six)",
+                                      "not",
+                                      "1 or",
+                                      "1 if (",
+                                      "(wrong)",
+                                      "not wrong",
+                                      "-wrong",
+                                      "2 * wrong",
+                                      "wrong / 2",
+                                      "2 + wrong",
+                                      "1 < wrong",
+                                      "wrong > 1",
+                                      "six or wrong",
+                                      "1 if wrong else 2",
+                                      "1 if 2 else wrong"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
     Value value;
     Error error = {0};
@@ -96,6 +148,24 @@ static void test_formulas(void **state) {
   }
   error = (Error){0};
   assert_false(formula_evaluate(chain, names(), &value, &error));
+}
+
+static void note_name(void *context, const char *name) {
+  Buffer *noted = context;
+  buffer_format(noted, "%s ", name);
+}
+
+static void test_names_of_formulas(void **state) {
+  (void)state;
+  static const char *const cases[][2] = {
+      {"a.b or \"text c\" if not d1 else 1e5 * (e - true)", "a.b d1 e "}, {"a == \"open b", "a "}, {"none or inf", ""}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    Buffer noted = {0};
+    buffer_text(&noted, "");
+    formula_names(arena, cases[i][0], note_name, &noted);
+    assert_string_equal(noted.text, cases[i][1]);
+    buffer_free(&noted);
+  }
 }
 
 // --- mapping texts ---
@@ -123,6 +193,36 @@ static void test_mapping_errors(void **state) {
       {HEAD "tensor a.{b [c] = d\n", "a { in a name is followed"},
       {HEAD "tensor a [c] = d.{}\n", "a { in a name is followed"},
       {HEAD "tensor a{b}{b}{b}{b}{b} [c] = d\n", "at most 4 axes in { }"},
+      {"model m\nclass C\ntensor a [b] = c\n", "says no model, type, class or tensor"},
+      {"model m\ntype t\ntensor a [b] = c\n", "says no model, type, class or tensor"},
+      {"type t\nclass C\ntensor a [b] = c\n", "says no model, type, class or tensor"},
+      {HEAD, "says no model, type, class or tensor"},
+      {"model\n", "one word is expected"},
+      {"model m n\n", "one word is expected"},
+      {HEAD "need\n", "one word is expected"},
+      {HEAD "write a == b\n", "`NAME = FORMULA` is expected"},
+      {HEAD "only \n", "a formula is missing"},
+      {HEAD "tensor\n", "`tensor NAME"},
+      {HEAD "tensor a [b]\n", "`tensor NAME"},
+      {HEAD "tensor a b] = c\n", "`tensor NAME"},
+      {HEAD "tensor a [b = c\n", "`tensor NAME"},
+      {HEAD "tensor a ]b[ = c\n", "`tensor NAME"},
+      {HEAD "tensor a [b = c]\n", "`tensor NAME"},
+      {HEAD "tensor a [b b b b b b b b b b b b b b b b b] = c\n", "at most 16 axes"},
+      {HEAD "tensor a [parts b] = c, c, c, c, c, c, c, c, c\n", "at most 8 parameters"},
+      {HEAD "tensor a [parts b] = c, , d\n", "a parameter is missing"},
+      {HEAD "tensor a [b] = c.{d\n", "a { in a name is followed"},
+      {HEAD "skip\n", "`skip NAME` or `skip NAME if FORMULA`"},
+      {HEAD "adapter\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w is *.a, *.b\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *.a\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *.a,\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *.a, *.b to x\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *.a, *.b by\n", "`adapter PARAMETER"},
+      {HEAD "adapter w = *.a, *.b\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *.*, *.b\n", "`adapter PARAMETER"},
+      {HEAD "adapter *.w = *. a, *.b\n", "`adapter PARAMETER"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     Mapping mapping;
@@ -394,9 +494,11 @@ static void test_adapters_wrong(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_formulas), cmocka_unit_test(test_mapping_errors), cmocka_unit_test(test_built_in),
-      cmocka_unit_test(test_elements), cmocka_unit_test(test_experts),        cmocka_unit_test(test_pairs_errors),
-      cmocka_unit_test(test_types),    cmocka_unit_test(test_adapters),       cmocka_unit_test(test_adapters_wrong),
+      cmocka_unit_test(test_formulas),       cmocka_unit_test(test_names_of_formulas),
+      cmocka_unit_test(test_mapping_errors), cmocka_unit_test(test_built_in),
+      cmocka_unit_test(test_elements),       cmocka_unit_test(test_experts),
+      cmocka_unit_test(test_pairs_errors),   cmocka_unit_test(test_types),
+      cmocka_unit_test(test_adapters),       cmocka_unit_test(test_adapters_wrong),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

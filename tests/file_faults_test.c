@@ -1,7 +1,7 @@
 // file_faults_test.c: whole files in and out, and the file operations of saving, while calls of the system fail.
 //
-// The linker puts the functions here in the place of the system's (CMakeLists.txt). Each call fails once, for a reason
-// or since a signal came: the first is said in words and leaves the old file, the second is nothing.
+// Each call fails once (faults.h), for a reason or since a signal came: the first is said in words and leaves the old
+// file, the second is nothing.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,71 +17,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "tests/place.h"
-
-static int fail_at, fail_with;  // the number of the call that fails, from 1; 0: none
-static int calls;
-
-static bool fails(void) {
-  calls++;
-  if (fail_at != 0 && calls == fail_at) {
-    errno = fail_with;
-    return true;
-  }
-  return false;
-}
-
-ssize_t __real_read(int fd, void *data, size_t size);
-ssize_t __wrap_read(int fd, void *data, size_t size);
-ssize_t __real_pread(int fd, void *data, size_t size, off_t offset);
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset);
-ssize_t __real_write(int fd, const void *data, size_t size);
-ssize_t __wrap_write(int fd, const void *data, size_t size);
-int __real_fsync(int fd);
-int __wrap_fsync(int fd);
-int __real_close(int fd);
-int __wrap_close(int fd);
-int __real_rename(const char *from, const char *to);
-int __wrap_rename(const char *from, const char *to);
-int __real_mkdir(const char *path, mode_t mode);
-int __wrap_mkdir(const char *path, mode_t mode);
-int __real_fchmod(int fd, mode_t mode);
-int __wrap_fchmod(int fd, mode_t mode);
-
-ssize_t __wrap_read(int fd, void *data, size_t size) {
-  return fails() ? -1 : __real_read(fd, data, size);
-}
-
-ssize_t __wrap_pread(int fd, void *data, size_t size, off_t offset) {
-  return fails() ? -1 : __real_pread(fd, data, size, offset);
-}
-
-ssize_t __wrap_write(int fd, const void *data, size_t size) {
-  return fails() ? -1 : __real_write(fd, data, size);
-}
-
-int __wrap_fsync(int fd) {
-  return fails() ? -1 : __real_fsync(fd);
-}
-
-int __wrap_close(int fd) {  // what cannot be closed is gone all the same
-  const bool failed = fails();
-  const int result = __real_close(fd);
-  errno = failed ? fail_with : errno;
-  return failed ? -1 : result;
-}
-
-int __wrap_rename(const char *from, const char *to) {
-  return fails() ? -1 : __real_rename(from, to);
-}
-
-int __wrap_mkdir(const char *path, mode_t mode) {
-  return fails() ? -1 : __real_mkdir(path, mode);
-}
-
-int __wrap_fchmod(int fd, mode_t mode) {
-  return fails() ? -1 : __real_fchmod(fd, mode);
-}
+#include "tests/faults.h"
 
 typedef bool Work(const World *world, char *why, size_t size);
 
@@ -91,12 +27,12 @@ static int with_faults(Work *work, const World *world, int reason) {
   int failed = 0;
   for (int n = 1; n <= MOST; n++) {
     char why[ERROR_MAX] = "";
-    fail_at = n;
-    fail_with = reason;
-    calls = 0;
+    faults.at = n;
+    faults.with = reason;
+    faults.calls = 0;
     const bool done = work(world, why, sizeof why);
-    const bool reached = calls >= n;
-    fail_at = 0;
+    const bool reached = faults.calls >= n;
+    faults.at = 0;
     if (!done) {
       failed++;
       assert_true(reached);
@@ -126,16 +62,16 @@ static void expect_text(const char *path, bool changed) {
 
 static bool write_atomic(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "file");
-  const int at = fail_at;
-  fail_at = 0;
+  const int at = faults.at;
+  faults.at = 0;
   assert_true(file_write_atomic(path, was, strlen(was), &error));
-  fail_at = at;
-  calls = 0;
+  faults.at = at;
+  faults.calls = 0;
   const bool done = file_write_atomic(path, is, strlen(is), &error);
-  const int made = calls;
-  fail_at = 0;
+  const int made = faults.calls;
+  faults.at = 0;
   snprintf(why, size, "%s", error.text);
   if (done) {
     expect_text(path, true);
@@ -146,14 +82,14 @@ static bool write_atomic(const World *world, char *why, size_t size) {
     assert_true(strcmp(text, was) == 0 || strcmp(text, is) == 0);
     free(text);
   }
-  calls = made;
+  faults.calls = made;
   return done;
 }
 
 static bool read_whole(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
   size_t length = 0;
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "text");
   char *text = file_read(path, &length, &error);
   snprintf(why, size, "%s", error.text);
@@ -163,7 +99,7 @@ static bool read_whole(const World *world, char *why, size_t size) {
 
 static bool make_directories(const World *world, char *why, size_t size) {
   char path[IO_PATH_MAX];
-  FileError error = {""};
+  FileError error = {.text = ""};
   path_in(world, path, "one/two");
   rmdir(path);
   path_in(world, path, "one");
@@ -181,10 +117,10 @@ static bool replace(const World *world, char *why, size_t size) {
   const bool done = io_replace_file(NULL, path, is, strlen(is), &error);
   snprintf(why, size, "%s", error.text);
   if (done) {
-    const int made = calls;
-    fail_at = 0;
+    const int made = faults.calls;
+    faults.at = 0;
     expect_text(path, true);
-    calls = made;
+    faults.calls = made;
   }
   return done;
 }
@@ -232,10 +168,12 @@ static void test_failing_calls(void **state) {
 // Reading and writing go on.
 static void test_signals(void **state) {
   const World *world = *state;
-  Work *const all[] = {read_whole, read_exactly};
+  Work *const all[] = {read_whole, read_exactly, write_atomic, replace};
+  faults.kinds = FAULT_READ | FAULT_WRITE;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     assert_int_equal(with_faults(all[i], world, EINTR), 0);
   }
+  faults.kinds = FAULT_TRANSFER;
 }
 
 static void test_paths(void **state) {
@@ -245,7 +183,7 @@ static void test_paths(void **state) {
   char *text = NULL;
   int fd = -1;
   bool exchanged;
-  FileError why = {""};
+  FileError why = {.text = ""};
   Error error = {0};
   memset(long_name, 'a', sizeof long_name - 1);
   long_name[sizeof long_name - 1] = '\0';
@@ -290,11 +228,115 @@ static void test_paths(void **state) {
   assert_false(file_cache_folder(folder, sizeof folder));
 }
 
+// What is no file: devices, pipes without a reader, links in a circle, directories, what is too long.
+static void test_odd_files(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], other[IO_PATH_MAX], target[IO_PATH_MAX];
+  size_t length;
+  int fd;
+  FileError why = {.text = ""};
+  Error error = {0};
+  assert_false(file_write_atomic("/dev/full", "x", 1, &why));
+  expect_words(why.text, strerror(ENOSPC));
+  assert_null(file_read("/dev/null", &length, &why));
+  expect_words(why.text, "it is a device or a pipe");
+  assert_null(file_read(world->directory, &length, &why));
+  expect_words(why.text, strerror(EISDIR));
+  path_in(world, path, "long");
+  assert_true(file_write_atomic(path, "x", 1, &why));
+  assert_int_equal(truncate(path, FILE_TEXT_MOST + 1), 0);
+  assert_null(file_read_text(path, true, &length, &why));
+  expect_words(why.text, strerror(EFBIG));
+  path_in(world, path, "pipe");
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_false(io_open(path, O_WRONLY, &fd, &error));
+  expect_words(error.text, "it is not a file");
+  assert_false(io_open(path, O_RDONLY, &fd, &error));
+  expect_words(error.text, "it is not a file");
+  assert_false(io_target(path, target, &error));
+  expect_words(error.text, "a device or a pipe");
+  path_in(world, path, "here");
+  path_in(world, other, "there");
+  assert_int_equal(symlink(path, other), 0);
+  assert_int_equal(symlink(other, path), 0);
+  assert_false(io_open(path, O_RDONLY, &fd, &error));
+  expect_words(error.text, strerror(ELOOP));
+  assert_true(io_target(path, target, &error));  // nothing is there yet
+  assert_true(io_is_link(path) && !io_is_link(target + strlen(target)) && !io_is_file(path));
+  assert_true(io_space(NULL, "/proc", INT64_MAX, &error));  // which says nothing of blocks
+}
+
+static void test_names(void **state) {
+  World *world = *state;
+  char path[IO_PATH_MAX], home[IO_PATH_MAX], folder[64];
+  FileError why = {.text = ""};
+  Error error = {0};
+  static const char *const joined[][3] = {
+      {"", "x", "x"}, {".", "x", "x"}, {"a", "/x", "/x"}, {"a", "x", "a/x"}, {"a/", "x", "a/x"}};
+  static const char *const directories[][2] = {{"b", "."}, {"/b", "/"}, {"//b", "/"}, {"a/b", "a"}, {"a//b", "a"}};
+  for (int i = 0; i < 5; i++) {
+    assert_string_equal(path_join(world->arena, joined[i][0], joined[i][1]), joined[i][2]);
+    assert_string_equal(path_directory(world->arena, directories[i][0]), directories[i][1]);
+  }
+  path_in(world, path, "one//two///");
+  assert_true(file_make_directories(path, &why) && there(world, "one/two"));
+  path_in(world, path, "three//four///");
+  assert_true(io_make_path(path, &error) && there(world, "three/four"));
+  assert_non_null(getcwd(home, sizeof home));
+  assert_int_equal(chdir(world->directory), 0);
+  assert_true(file_write_atomic("by itself", "x", 1, &why) && there(world, "by itself"));
+  assert_int_equal(chdir(home), 0);
+  static const char *const variables[] = {"MDL_CACHE", "XDG_CACHE_HOME", "HOME"};
+  for (int i = 0; i < 3; i++) {
+    unsetenv(variables[i]);
+  }
+  assert_false(file_cache_folder(folder, sizeof folder));
+  char long_name[IO_PATH_MAX + 8];
+  memset(long_name, 'a', sizeof long_name - 1);
+  long_name[sizeof long_name - 1] = '\0';
+  assert_false(io_make_path(long_name, &error));
+  expect_words(error.text, "too long");
+  long_name[IO_PATH_MAX - 2] = '\0';  // fits, but not with what stands in its place meanwhile
+  assert_false(io_replace_file(NULL, long_name, "x", 1, &error));
+  expect_words(error.text, "too long");
+}
+
+// Where nobody can look, it is said; what is not there is made.
+static void test_failing_looks(void **state) {
+  const World *world = *state;
+  faults.kinds = FAULT_LOOK;
+  assert_true(with_faults(write_atomic, world, EIO) > 0);
+  assert_true(with_faults(read_whole, world, EIO) > 0);
+  assert_true(with_faults(read_exactly, world, EIO) > 0);
+  assert_true(with_faults(make_and_sync, world, EIO) > 0);
+  faults.kinds = FAULT_MEMORY;
+  assert_true(with_faults(read_whole, world, ENOMEM) > 0);
+  faults.kinds = FAULT_TRANSFER;
+}
+
+// To a device, without a file in its place.
+static bool write_device(const World *world, char *why, size_t size) {
+  (void)world;
+  FileError error = {.text = ""};
+  const bool done = file_write_atomic("/dev/null", "x", 1, &error);
+  snprintf(why, size, "%s", error.text);
+  return done;
+}
+
+static void test_failing_devices(void **state) {
+  assert_true(with_faults(write_device, *state, EIO) >= 2);
+}
+
 int main(void) {
+  faults.kinds = FAULT_TRANSFER;
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_failing_calls, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_failing_devices, world_open, world_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,9 @@ static inline void expect_words(const char *text, const char *words) {
   }
 }
 
-static inline int world_open(void **state) {
+static inline int world_open_in(const char *directory, void **state) {
   World *world = calloc(1, sizeof *world);
-  snprintf(world->directory, sizeof world->directory, "/tmp/mdl-test-XXXXXX");
+  snprintf(world->directory, sizeof world->directory, "%s/mdl-test-XXXXXX", directory);
   assert_non_null(mkdtemp(world->directory));
   world->arena = arena_create();
   snprintf(world->text, sizeof world->text, "%s/text", world->directory);
@@ -53,6 +53,10 @@ static inline int world_open(void **state) {
   fclose(file);
   *state = world;
   return 0;
+}
+
+static inline int world_open(void **state) {
+  return world_open_in("/tmp", state);
 }
 
 static inline int world_close(void **state) {

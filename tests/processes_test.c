@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/processes.h"
+#include "runtime/snapshot.h"
 #include "tests/acting_device.h"
 
 // --- helpers ---
@@ -460,10 +461,56 @@ static void they_end_with_their_parent(void **state) {
   world_destroy(&world);
 }
 
+// What a checkpoint is saved from while training goes on; and what is said when a rank is lost before the next copy.
+static void states_are_copied(void **state) {
+  (void)state;
+  enum { EACH = 8, RANKS = 2 };
+  World world = ranks_of(RANKS);
+  PlanState weight = {.name = "w", .type = TYPE_F32, .axis_count = 1, .axis = {"a"}, .size = {EACH * RANKS}};
+  weight.stride[0] = 1;
+  weight.offset = 4096;
+  weight.cut[0] = (PlanCut){.count = 1, .local = EACH};
+  world.plan[0]->states = &weight;
+  world.plan[0]->state_count = 1;
+  Session session = opened(&world, 10);
+  Snapshot *snapshot;
+  Error error = {0};
+  float values[EACH * RANKS], other[EACH * RANKS] = {0}, back[EACH * RANKS] = {0};
+  for (int i = 0; i < EACH * RANKS; i++) {
+    values[i] = (float)(i + 1);
+  }
+  for (int64_t rank = 0; rank < RANKS; rank++) {
+    const Place place = {.arena = ARENA_PERSISTENT, .offset = 4096};
+    world_write(&world, &session, rank, place, values + rank * EACH, EACH * 4);
+  }
+  if (!snapshot_create(&session, &snapshot, &error) || !snapshot_take(snapshot, &error)) {
+    fail_msg("%s", error.text);
+  }
+  assert_int_equal(snapshot_bytes(snapshot), EACH * RANKS * 4);
+  for (int64_t rank = 0; rank < RANKS; rank++) {  // training goes on
+    const Place place = {.arena = ARENA_PERSISTENT, .offset = 4096};
+    world_write(&world, &session, rank, place, other, EACH * 4);
+  }
+  States states;
+  const StateReader reader = snapshot_reader(snapshot);
+  assert_true(states_open(&world.set, &states, &error));
+  assert_true(state_gather_with(&reader, &states, states_find(&states, "w"), back, &error));
+  assert_memory_equal(back, values, sizeof back);
+  states_close(&states);
+  kill(processes_pid(session.processes, 1), SIGKILL);
+  assert_false(snapshot_take(snapshot, &error));
+  assert_int_equal(error.status, 5);
+  snapshot_destroy(snapshot);
+  session_close(&session);
+  assert_no_children();
+  world_destroy(&world);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_goes_there_and_back),
       cmocka_unit_test(pieces_are_copied),
+      cmocka_unit_test(states_are_copied),
       cmocka_unit_test(runs_on_all),
       cmocka_unit_test(facts_and_traces),
       cmocka_unit_test(errors_come_through),

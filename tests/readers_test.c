@@ -8,10 +8,12 @@
 #include <cmocka.h>
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "lsp/frame.h"
 #include "runtime/convert/hf_files.h"
 #include "runtime/data/chat.h"
@@ -223,6 +225,245 @@ static void test_frames_are_written(void **state) {
   assert_false(frame_write(-1, json_object()));  // nobody listens
 }
 
+// --- lines and pieces ---
+
+static void test_wrong_lines(void **state) {
+  const World *world = *state;
+  static const struct {
+    const char *text, *words;
+  } all[] = {{"{\"text\":\"a\"}\n{\n", "lines:2: no JSON, at byte"},
+             {"[1]\n", "the line is no object {...}; --field is 'text'"},
+             {"{\"text\":7}\n", "the field is no text"},
+             {"\n\n{\"words\":\"a\"}", "lines:3: the object has no such field"}};
+  char path[IO_PATH_MAX];
+  const char *file = path;
+  ReaderOptions options = {.files = &file, .file_count = 1, .field = "text", .what = "read"};
+  ReaderFacts facts;
+  Error error = {0};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    file_put(world, path, "lines", all[i].text);
+    assert_false(reader_run(&options, take, NULL, &facts, &error));
+    assert_int_equal(error.status, 1);
+    expect_words(error.text, all[i].words);
+  }
+  options.field = NULL;
+  static const char *const names[] = {"a.jsonl", "a.ndjson"};
+  for (int i = 0; i < 2; i++) {
+    file_put(world, path, names[i], "{}");
+    assert_false(reader_run(&options, take, NULL, &facts, &error));
+    expect_words(error.text, "say which field is the text: --field text");
+  }
+}
+
+static size_t pieces, largest, taken;
+
+// Only a text as a whole is one piece; it is refused where it is this long.
+static bool take_whole(void *context, const char *text, size_t length, bool more, size_t *used, Error *error) {
+  (void)text;
+  pieces++;
+  largest = length;
+  *used = more ? 0 : length;
+  taken += *used;
+  return length < *(size_t *)context || error_set(error, 1, "that is enough");
+}
+
+static void test_long_texts(void **state) {
+  const World *world = *state;
+  enum { PIECE = 1 << 20, LONG = 3 * PIECE };
+  char path[IO_PATH_MAX];
+  const char *file = path;
+  ReaderOptions options = {.files = &file, .file_count = 1, .what = "read"};
+  ReaderFacts facts;
+  Error error = {0};
+  size_t most = 2 * LONG;
+  char *text = malloc(LONG + 1);
+  memset(text, 'a', LONG);
+  text[LONG] = '\0';
+  file_put(world, path, "long", text);
+  assert_true(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_true(pieces == 3 && largest == LONG && taken == LONG && facts.text_bytes == LONG);
+  most = PIECE + 1;
+  assert_false(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_string_equal(error.text, "that is enough");
+  memcpy(text, "{\"text\":\"", 9);  // a line that is longer than what is read at once
+  memcpy(text + LONG - 2, "\"}", 2);
+  file_put(world, path, "long", text);
+  options.field = "text";
+  most = 2 * LONG;
+  taken = 0;
+  assert_true(reader_run(&options, take_whole, &most, &facts, &error));
+  assert_true(taken == LONG - 11 && facts.documents == 1);
+  free(text);
+}
+
+// What is read is not written over, under whatever name.
+static void test_files_stay_apart(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], link_path[IO_PATH_MAX], part[IO_PATH_MAX];
+  const char *file = path;
+  const ReaderOptions options = {.files = &file, .file_count = 1, .what = "read"};
+  Error error = {0};
+  file_put(world, part, "out.part", "");
+  file_put(world, path, "in", "a");
+  path_in(world, link_path, "out");
+  assert_true(reader_apart(&options, NULL, link_path, ".part", &error));  // it is not there yet
+  assert_true(reader_apart(&options, "none", link_path, ".part", &error));
+  assert_false(reader_apart(&options, part, link_path, ".part", &error));
+  expect_words(error.text, "is read, and -o");
+  assert_int_equal(symlink(path, link_path), 0);
+  assert_false(reader_apart(&options, NULL, link_path, ".part", &error));
+  assert_int_equal(error.status, 2);
+  file = "/dev/null";
+  assert_true(reader_apart(&options, NULL, "/dev/null", ".part", &error));  // which keeps nothing
+  memset(link_path, 'a', sizeof link_path - 1);
+  link_path[sizeof link_path - 3] = '\0';
+  assert_false(reader_apart(&options, NULL, link_path, ".part", &error));
+  expect_words(error.text, "too long");
+}
+
+// --- lines of JSON ---
+
+static void expect_json(json_t *value, const char *wanted) {
+  char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT);
+  assert_string_equal(text, wanted);
+  free(text);
+  json_decref(value);
+}
+
+// Text that is no UTF-8 is shown as far as it can be, and what is no number as none.
+static void test_lines_of_json(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], line[64] = "";
+  expect_json(json_text(NULL), "null");
+  expect_json(json_text("a"), "\"a\"");
+  expect_json(json_text("a\xff z"), "\"a? z\"");
+  expect_json(json_text("\xc3\xa9\x80"), "\"???\"");
+  expect_json(json_finite(1.5), "1.5");
+  expect_json(json_finite(NAN), "null");
+  path_in(world, path, "out");
+  FILE *out = fopen(path, "w+");
+  assert_non_null(out);
+  assert_true(json_line(out, json_pack("{s:f}", "x", 0.1)));
+  assert_false(json_line(out, NULL));
+  json_t *object = json_pack("{s:i}", "y", 2);
+  fail_in = 1;
+  assert_false(json_line(out, object));  // no memory for it
+  fail_in = 0;
+  rewind(out);
+  assert_int_equal(fread(line, 1, sizeof line - 1, out), 10);
+  assert_string_equal(line, "{\"x\":0.1}\n");
+  fclose(out);
+}
+
+// --- directories of Hugging Face ---
+
+static void tensors_put(const World *world, const char *name, const char *header) {
+  char path[IO_PATH_MAX];
+  path_in(world, path, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "%c%c%c%c%c%c%c%c%s", (int)strlen(header), 0, 0, 0, 0, 0, 0, 0, header);
+  fclose(file);
+}
+
+#define EMPTY(name) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}"
+#define INDEX(map) "{\"weight_map\":{" map "}}"
+
+static void test_wrong_directories(void **state) {
+  const World *world = *state;
+  static const struct {
+    const char *config, *index, *words;  // NULL: there is none
+  } all[] = {
+      {NULL, NULL, "config.json: No such file"},
+      {"{", NULL, "config.json:1: is not JSON"},
+      {"[]", NULL, "config.json"},
+      {"{}", NULL, NULL},
+      {"{}", "[]", "index.json"},
+      {"{}", "{}", "has no weight_map"},
+      {"{}", "{\"weight_map\":[]}", "has no weight_map"},
+      {"{}", INDEX("\"a\":7"), "the file of 'a' is no name of a file"},
+      {"{}", INDEX("\"a\":\"\""), "the file of 'a' is no name of a file"},
+      {"{}", INDEX("\"a\":\"../one.safetensors\""), "the file of 'a' is no name of a file"},
+      {"{}", INDEX("\"a\":\".one\""), "the file of 'a' is no name of a file"},
+      {"{}", INDEX("\"a\":\"none.safetensors\""), "none.safetensors is not there, in which"},
+      {"{}", INDEX("\"z\":\"one.safetensors\""), "says that 'z' is in one.safetensors, but it is not"},
+      {"{}", INDEX("\"a\":\"one.safetensors\",\"b\":\"two.safetensors\""), "'a'"},
+      {"{}", INDEX("\"a\":\"one.safetensors\",\"c\":\"three.safetensors\""), NULL},
+      {"{}", INDEX("\"a\":\"lines.json\""), "lines.json"},
+  };
+  char path[IO_PATH_MAX];
+  tensors_put(world, "one.safetensors", "{" EMPTY("a") "}");
+  tensors_put(world, "two.safetensors", "{" EMPTY("a") "," EMPTY("b") "}");
+  tensors_put(world, "three.safetensors", "{" EMPTY("c") "}");
+  tensors_put(world, "model.safetensors", "{" EMPTY("a") "}");
+  file_put(world, path, "lines.json", "no tensors at all, but more than ten bytes");
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    HfFiles files;
+    Error error = {0};
+    if (all[i].config) {
+      file_put(world, path, "config.json", all[i].config);
+    }
+    path_in(world, path, "model.safetensors.index.json");
+    remove(path);
+    if (all[i].index) {
+      file_put(world, path, "model.safetensors.index.json", all[i].index);
+    }
+    const bool done = hf_open(world->directory, &files, &error);
+    if (done != !all[i].words || (!done && (error.status != 1 || !strstr(error.text, all[i].words)))) {
+      fail_msg("case %zu: expected '%s' in: %s", i, all[i].words ? all[i].words : "", error.text);
+    }
+    if (done) {
+      assert_non_null(hf_find(&files, "a").tensor);
+      assert_null(hf_find(&files, "z").tensor);
+    }
+    hf_close(&files);
+  }
+  remove(path);
+  path_in(world, path, "model.safetensors");
+  assert_int_equal(unlink(path), 0);
+  HfFiles files;
+  Error error = {0};
+  assert_false(directory_read(world, &error));
+  expect_words(error.text, "holds neither model.safetensors nor model.safetensors.index.json");
+  assert_null(strstr(error.text, "pytorch_model.bin is not read"));
+  file_put(world, path, "pytorch_model.bin", "");
+  assert_false(hf_open(world->directory, &files, &error));
+  expect_words(error.text, "pytorch_model.bin is not read");
+  hf_close(&files);
+}
+
+// Keys lead into objects; of a list of equal values it is that value.
+static void test_values_of_a_config(void **state) {
+  (void)state;
+  Arena *arena = arena_create();
+  json_t *root = json_loads(
+      "{\"a\":{\"b\":2.5,\"c\":null},\"t\":true,\"f\":false,\"w\":\"x\",\"l\":[3,3],\"m\":[3,4],"
+      "\"e\":[],\"o\":{}}",
+      0, NULL);
+  static const struct {
+    const char *key;
+    ValueKind kind;
+    double number;
+    const char *text;
+  } all[] = {{"a.b", VALUE_NUMBER, 2.5, NULL}, {"a.c", VALUE_NONE, 0, NULL}, {"a.d", VALUE_NONE, 0, NULL},
+             {"b", VALUE_NONE, 0, NULL},       {"t", VALUE_TRUTH, 1, NULL},  {"f", VALUE_TRUTH, 0, NULL},
+             {"w", VALUE_TEXT, 0, "x"},        {"l", VALUE_NUMBER, 3, NULL}, {"m", VALUE_OTHER, 0, "[3, 4]"},
+             {"e", VALUE_OTHER, 0, "[]"},      {"o", VALUE_OTHER, 0, "{}"},  {"w.x", VALUE_NONE, 0, NULL}};
+  assert_non_null(root);
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    const Value value = hf_value(arena, root, all[i].key);
+    assert_int_equal(value.kind, all[i].kind);
+    if (all[i].kind == VALUE_NUMBER || all[i].kind == VALUE_TRUTH) {
+      assert_true(value.number == all[i].number);
+    }
+    if (all[i].text) {
+      assert_string_equal(value.text, all[i].text);
+    }
+  }
+  json_decref(root);
+  arena_destroy(arena);
+}
+
 int main(void) {
   json_set_alloc_funcs(failing_malloc, free);
   const struct CMUnitTest tests[] = {
@@ -230,6 +471,12 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_long_paths, world_open, world_close),
       cmocka_unit_test(test_frames),
       cmocka_unit_test(test_frames_are_written),
+      cmocka_unit_test_setup_teardown(test_wrong_lines, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_long_texts, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_files_stay_apart, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_lines_of_json, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_wrong_directories, world_open, world_close),
+      cmocka_unit_test(test_values_of_a_config),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <jansson.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -227,52 +226,6 @@ static void test_damage_falls_back(void **state) {
   assert_true(there(world, "run/before-1/metrics.jsonl"));
 }
 
-static int64_t allocations, allocation_fails;  // counted; which fails, from 1
-
-static void *failing_malloc(size_t size) {
-  allocations++;
-  return allocations == allocation_fails ? NULL : malloc(size);
-}
-
-// Each allocation of the JSON library fails once: no checkpoint is called damaged for it.
-static void test_missing_memory_is_no_damage(void **state) {
-  World *world = *state;
-  Session session;
-  Error error = {0};
-  CheckpointFacts facts;
-  char path[IO_PATH_MAX];
-  assert_true(session_open(&session, plan_of(world), &toy_backend, 1, &error));
-  save(world, &session, (CheckpointFacts){.step = 1}, (CheckpointKeep){0});
-  path_in(world, path, "step-00000001");
-  allocations = allocation_fails = 0;
-  assert_true(checkpoint_load(&session, path, true, &facts, &error));
-  const int64_t count = allocations;
-  assert_true(count > 50);
-  for (int64_t n = 1; n <= count; n++) {
-    allocations = 0;
-    allocation_fails = n;
-    assert_false(checkpoint_load(&session, path, true, &facts, &error));
-    if (error.status != 3 || facts.damaged || strstr(error.text, "damaged")) {
-      fail_msg("allocation %lld: status %d, %s", (long long)n, error.status, error.text);
-    }
-    // A manifest that lacks something is not written.
-    CheckpointFacts again = {.step = 2};
-    allocations = 0;
-    if (checkpoint_save(NULL, &session, world->directory, &again, NULL, &error)) {
-      allocation_fails = 0;
-      char second[IO_PATH_MAX];
-      path_in(world, second, "step-00000002");
-      if (!checkpoint_verify(second, &facts, &error)) {
-        fail_msg("saving, allocation %lld: %s", (long long)n, error.text);
-      }
-    } else {
-      assert_int_equal(error.status, 3);
-    }
-  }
-  allocation_fails = 0;
-  session_close(&session);
-}
-
 // --- disks that are full ---
 
 static void test_failed_saves_are_tried_again(void **state) {
@@ -434,7 +387,6 @@ static void test_fingerprints(void **state) {
 }
 
 int main(void) {
-  json_set_alloc_funcs(failing_malloc, free);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_rotation_keeps_the_last_good_one, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_best_and_every, world_open, world_close),
@@ -442,7 +394,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_infinite_rate_stops, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_best_is_saved_when_it_is_found, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_damage_falls_back, world_open, world_close),
-      cmocka_unit_test_setup_teardown(test_missing_memory_is_no_damage, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failed_saves_are_tried_again, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),

@@ -129,6 +129,13 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
   return plan;
 }
 
+static void toy_close(Device *device) {
+  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
+    free(device->arena[i]);
+  }
+  free(device);
+}
+
 static bool toy_open(const Plan *plan, const DeviceOptions *options, Device **device, Error *error) {
   (void)options;
   Device *made = calloc(1, sizeof *made);
@@ -138,16 +145,13 @@ static bool toy_open(const Plan *plan, const DeviceOptions *options, Device **de
   made->plan = plan;
   for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
     made->arena[i] = calloc(1, (size_t)plan->arena_bytes[i] + 1);
+    if (!made->arena[i]) {
+      toy_close(made);
+      return error_set(error, 3, "no memory");
+    }
   }
   *device = made;
   return true;
-}
-
-static void toy_close(Device *device) {
-  for (int i = 0; i < ARENA_CLASS_COUNT; i++) {
-    free(device->arena[i]);
-  }
-  free(device);
 }
 
 static bool toy_write(Device *device, ArenaClass arena, int64_t offset, const void *data, int64_t bytes, Error *error) {
@@ -202,7 +206,8 @@ static double toy_loss(Device *device, const PlanProgram *program, float *gradie
 // "poison" leaves an infinity in step 25 where no token of a text looks, and "rate" has an infinite rate in step 25.
 static void toy_train(Device *device, const PlanProgram *program) {
   float *table = (float *)(void *)device->arena[ARENA_PERSISTENT], *momentum = table + TOY_VOCAB * TOY_VOCAB;
-  float *gradient = calloc(TOY_VOCAB * TOY_VOCAB, sizeof *gradient);
+  static _Thread_local float gradient[TOY_VOCAB * TOY_VOCAB];
+  memset(gradient, 0, sizeof gradient);
   float outputs[TOY_OUTPUTS] = {0};
   int32_t step, skipped = 0;
   memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
@@ -229,7 +234,6 @@ static void toy_train(Device *device, const PlanProgram *program) {
   outputs[TOY_LR] = rate;
   memcpy(device->arena[ARENA_HOST], outputs, sizeof outputs);
   memcpy(device->arena[ARENA_HOST] + 4 * TOY_SKIPPED, &skipped, 4);
-  free(gradient);
 }
 
 static bool toy_run(Device *device, ProgramKind kind, Error *error) {

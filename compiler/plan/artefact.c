@@ -1,6 +1,7 @@
 // artefact.c: plans as sealed bytes, in a file and in memory.
 #include "compiler/plan/artefact.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ static bool set_write(Arena *arena, const PlanSet *set, Buffer *out) {
 
 bool artefact_write(Arena *arena, const PlanSet *set, const char *path, const char **why) {
   Buffer file = {0};
-  FileError error = {"no memory"};
+  FileError error = {.text = "no memory"};
   const bool done = set_write(arena, set, &file) && file_write_atomic(path, file.text, file.length, &error);
   if (file.failed) {
     *why = arena_format(arena, "no memory to write %s", path);
@@ -92,7 +93,7 @@ PlanSet *artefact_read(Arena *arena, const char *path, const char **why) {
   FileError error;
   char *bytes = file_read(path, &length, &error);
   if (!bytes) {
-    *why = arena_format(arena, "%s", error.text);
+    *why = arena_format(arena, "%s%s", error.code == ENOMEM ? "no memory: " : "", error.text);
     return NULL;
   }
   PlanSet *set = artefact_read_bytes(arena, bytes, length, path, why);

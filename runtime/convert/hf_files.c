@@ -81,7 +81,7 @@ static bool shards_open(HfFiles *files, const char *index, Error *error) {
       done = error_set(error, 1, "%s: the file of '%.100s' is no name of a file in this directory", index, tensor);
     } else if (!json_object_get(opened, name)) {
       done = io_path(path, error, "%s/%s", files->path, name) &&
-             (io_is_file(path) ||
+             (!io_absent(path) ||
               error_set(error, 1, "the shard %s is not there, in which %s says '%.100s' is", path, index, tensor)) &&
              shard_add(files, name, error) && shard_apart(files, error) &&
              (json_object_set_new(opened, name, json_integer(files->shard_count - 1)) == 0 ||
@@ -103,10 +103,10 @@ static bool weights_open(HfFiles *files, Error *error) {
       !io_path(other, error, "%s/pytorch_model.bin", files->path)) {
     return false;
   }
-  if (io_is_file(index)) {
+  if (!io_absent(index)) {
     return shards_open(files, index, error);
   }
-  if (io_is_file(single)) {
+  if (!io_absent(single)) {
     return shard_add(files, "model.safetensors", error);
   }
   return error_set(error, 1, "%s holds neither model.safetensors nor model.safetensors.index.json%s", files->path,

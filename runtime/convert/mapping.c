@@ -1,6 +1,7 @@
 // mapping.c: reads mapping texts, line by line.
 #include "runtime/convert/mapping.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,7 +285,7 @@ bool mapping_open(Arena *arena, const char *path, Mapping *mapping, Error *error
   size_t length;
   char *text = file_read_text(path, true, &length, &why);
   if (!text) {
-    return error_set(error, 1, "%s", why.text);
+    return error_set(error, why.code == ENOMEM ? 3 : 1, "%s", why.text);
   }
   const char *kept = arena_format(arena, "%s", text);
   const bool zero = strlen(text) != length;

@@ -1,6 +1,7 @@
 // bpe_train.c: counts the pieces of text, merges, and writes what Hugging Face reads too.
 #include "runtime/data/bpe_train.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -145,10 +146,10 @@ static void json_put(const Trainer *t, const char *pattern, Buffer *out) {
 static bool trainer_write(const Trainer *t, const BpeTrainOptions *options, const char *pattern, Error *error) {
   Buffer text = {0};
   json_put(t, pattern, &text);
-  FileError why;
+  FileError why = {.code = 0};
   const bool done = text.failed ? error_set(error, 3, "no memory for the text of the tokenizer")
                                 : file_write_atomic(options->out, text.text, text.length, &why) ||
-                                      error_set(error, 1, "%s", why.text);
+                                      error_set(error, why.code == ENOMEM ? 3 : 1, "%s", why.text);
   buffer_free(&text);
   return done;
 }

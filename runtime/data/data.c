@@ -50,6 +50,10 @@ static bool file_find(const char *what, const char *path, const char *base, char
          error_set(error, 1, "the path is too long: %s", path);
 }
 
+static bool unreadable(const char *what, const char *path, Error *error) {
+  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s", what, path, strerror(errno));
+}
+
 // Data.path and fd are set.
 static bool data_find(Data *data, const char *path, const char *base, Error *error) {
   char found[PATH_MAX];
@@ -62,7 +66,7 @@ static bool data_find(Data *data, const char *path, const char *base, Error *err
   }
   data->fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (data->fd < 0 || fstat(data->fd, &info) != 0) {
-    return error_set(error, 1, "cannot read the data file %s: %s", path, strerror(errno));
+    return unreadable("data file", path, error);
   }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the data file %s is not a regular file; data is read at random places", path);
@@ -207,7 +211,7 @@ static bool mask_open(Data *data, const SourceOptions *options, const char *base
   data->mask_fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   data->mask_path = strdup(found);
   if (!data->mask_path || data->mask_fd < 0 || fstat(data->mask_fd, &info) != 0) {
-    return error_set(error, 1, "cannot read the mask %s: %s", found, strerror(errno));
+    return unreadable("mask", found, error);
   }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the mask %s is not a regular file; masks are read at random places", found);

@@ -1,10 +1,8 @@
 // fingerprint.c: hashes of files of data and tokenizers.
 #include "runtime/data/fingerprint.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -31,11 +29,10 @@ static bool range_add(const Printing *printing, int64_t begin, int64_t end, Erro
 // `whole`: all bytes, however many there are.
 static bool file_add(XXH3_state_t *hash, const char *path, bool whole, Error *error) {
   Printing printing = {.path = path, .hash = hash};
-  struct stat info;
-  if (!io_open(path, O_RDONLY, &printing.fd, error)) {
+  int64_t bytes;
+  if (!io_open_sized(path, &printing.fd, &bytes, error)) {
     return false;
   }
-  const int64_t bytes = fstat(printing.fd, &info) == 0 ? (int64_t)info.st_size : 0;
   printing.piece = malloc(bytes < FINGERPRINT_END ? (size_t)bytes + 1 : FINGERPRINT_END);
   bool done = printing.piece || error_set(error, 3, "no memory to read %s", path);
   XXH3_64bits_update(hash, &bytes, sizeof bytes);

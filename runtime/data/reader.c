@@ -1,7 +1,6 @@
 // reader.c: files are read in pieces that grow where a document needs more at once.
 #include "runtime/data/reader.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,10 +46,13 @@ static bool reserve(Reader *r, size_t size, size_t here) {
   if (size <= PIECE_MOST && here <= r->capacity) {
     return true;
   }
-  char *grown = size > PIECE_MOST ? NULL : realloc(r->piece, here);
+  if (size > PIECE_MOST) {
+    return error_set(r->error, 1, "%s has a piece of more than %lld bytes that cannot be cut", r->path,
+                     (long long)r->capacity);
+  }
+  char *grown = realloc(r->piece, here);
   if (!grown) {
-    return error_set(r->error, size > PIECE_MOST ? 1 : 3, "%s has a piece of more than %lld bytes that cannot be cut",
-                     r->path, (long long)r->capacity);
+    return error_set(r->error, 3, "no memory for a piece of %zu bytes of %s", size, r->path);
   }
   r->piece = grown;
   r->capacity = here;
@@ -189,10 +191,11 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
   for (int i = 0; done && i < options->file_count; i++) {
     int fd = -1;
     r.path = options->files[i];
-    done = kind_check(&r) && io_open(r.path, O_RDONLY, &fd, error);
+    int64_t bytes;
+    done = kind_check(&r) && io_open_sized(r.path, &fd, &bytes, error);
     if (done) {
-      done = fstat(fd, &info) == 0 && foreign_text_check(fd, r.path, info.st_size, error) &&
-             (options->field || options->line ? read_lines(&r, fd, info.st_size) : read_text(&r, fd, info.st_size));
+      done = foreign_text_check(fd, r.path, bytes, error) &&
+             (options->field || options->line ? read_lines(&r, fd, bytes) : read_text(&r, fd, bytes));
       close(fd);
     }
   }

@@ -1,10 +1,8 @@
 // token_file.c: recognises files of tokens by what they begin with, and checks that they are whole.
 #include "runtime/data/token_file.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/tokenizer.h"
@@ -126,8 +124,10 @@ static bool index_check(int fd, const char *path, int64_t index_bytes, const cha
                         TokenFile *file, Error *error) {
   uint8_t header[INDEX_HEADER];
   *file = (TokenFile){.format = "Megatron"};
-  if (index_bytes < INDEX_HEADER || !io_read(fd, path, 0, header, sizeof header, error) ||
-      memcmp(header, index_magic, sizeof index_magic) != 0) {
+  if (index_bytes >= INDEX_HEADER && !io_read(fd, path, 0, header, sizeof header, error)) {
+    return false;
+  }
+  if (index_bytes < INDEX_HEADER || memcmp(header, index_magic, sizeof index_magic) != 0) {
     return error_set(error, 1, "%s is no index of Megatron: it does not begin with MMIDIDX", path);
   }
   if (get_u64(header + 9) != 1) {
@@ -159,18 +159,18 @@ static bool index_check(int fd, const char *path, int64_t index_bytes, const cha
 // The index beside NAME.bin. *found: there is one.
 static bool index_read(const char *tokens, int64_t bytes, TokenFile *file, bool *found, Error *error) {
   char path[IO_PATH_MAX];
-  struct stat info;
+  int64_t index_bytes;
   int fd;
   *found = false;
   if (!ends_with(tokens, ".bin") || !io_path(path, error, "%.*s.idx", (int)strlen(tokens) - 4, tokens) ||
-      !io_is_file(path)) {
+      io_absent(path)) {
     return true;
   }
   *found = true;
-  if (!io_open(path, O_RDONLY, &fd, error)) {
+  if (!io_open_sized(path, &fd, &index_bytes, error)) {
     return false;
   }
-  const bool done = fstat(fd, &info) == 0 && index_check(fd, path, info.st_size, tokens, bytes, file, error);
+  const bool done = index_check(fd, path, index_bytes, tokens, bytes, file, error);
   close(fd);
   return done;
 }

@@ -144,35 +144,52 @@ static bool added_read(Tokenizer *tokenizer, const json_t *all, Error *error) {
 
 // --- Merges ---
 
-static bool merge_read(Tokenizer *tokenizer, const json_t *vocab, const json_t *entry, size_t rank, Error *error) {
-  const char *text = json_string_value(entry), *space = text ? strchr(text, ' ') : NULL;
-  Buffer first = {0}, both = {0};
-  const char *second = space ? space + 1 : json_string_value(json_array_get(entry, 1));
-  if (space) {
-    buffer_bytes(&first, text, (size_t)(space - text));
-  } else if (json_is_string(json_array_get(entry, 0)) && second) {
-    buffer_text(&first, json_string_value(json_array_get(entry, 0)));
+static bool starved(const Tokenizer *tokenizer, Error *error) {
+  return error_set(error, 3, "no memory to read %s", tokenizer->path);
+}
+
+// The tokens of `first` and `second`, and what they make together.
+static bool merge_of(Tokenizer *tokenizer, const json_t *vocab, const char *first, const char *second, size_t rank,
+                     Error *error) {
+  Buffer text = {0};
+  buffer_format(&text, "%s%s", first, second);
+  if (text.failed) {
+    return starved(tokenizer, error);
   }
-  if (!first.text || !second || strchr(second, ' ')) {
-    buffer_free(&first);
-    return error_set(error, 1, "%s: merge %lld is no pair of tokens", tokenizer->path, (long long)rank);
-  }
-  buffer_format(&both, "%s%s", first.text, second);
-  const json_t *a = json_object_get(vocab, first.text), *b = json_object_get(vocab, second);
-  const json_t *c = both.text ? json_object_get(vocab, both.text) : NULL;
-  if (a && b && c) {
+  const json_t *a = json_object_get(vocab, first), *b = json_object_get(vocab, second);
+  const json_t *both = json_object_get(vocab, text.text);
+  const bool there = a && b && both;
+  if (there) {
     tokenizer_merge(tokenizer, (int32_t)json_integer_value(a), (int32_t)json_integer_value(b), (int32_t)rank,
-                    (int32_t)json_integer_value(c));
+                    (int32_t)json_integer_value(both));
   } else {
     error_set(error, 1, "%s: merge %lld names '%.100s', which is no token", tokenizer->path, (long long)rank,
-              !a          ? first.text
-              : !b        ? second
-              : both.text ? both.text
-                          : "");
+              !a   ? first
+              : !b ? second
+                   : text.text);
   }
-  buffer_free(&first);
-  buffer_free(&both);
-  return a && b && c;
+  buffer_free(&text);
+  return there;
+}
+
+// "a b", or ["a", "b"].
+static bool merge_read(Tokenizer *tokenizer, const json_t *vocab, const json_t *entry, size_t rank, Error *error) {
+  const char *text = json_string_value(entry), *space = text ? strchr(text, ' ') : NULL;
+  const char *first = json_string_value(json_array_get(entry, 0));
+  const char *second = space ? space + 1 : json_string_value(json_array_get(entry, 1));
+  Buffer copy = {0};
+  if (space) {
+    buffer_bytes(&copy, text, (size_t)(space - text));
+    if (copy.failed) {
+      return starved(tokenizer, error);
+    }
+    first = copy.text;
+  }
+  const bool done = first && second && !strchr(second, ' ')
+                        ? merge_of(tokenizer, vocab, first, second, rank, error)
+                        : error_set(error, 1, "%s: merge %lld is no pair of tokens", tokenizer->path, (long long)rank);
+  buffer_free(&copy);
+  return done;
 }
 
 static bool merges_read(Tokenizer *tokenizer, const json_t *vocab, const json_t *merges, Error *error) {
@@ -216,7 +233,11 @@ static bool split_read(Tokenizer *tokenizer, const json_t *cut, Error *error) {
   }
   if (!regex) {
     quote(plain, &quoted);
-    regex = quoted.text ? quoted.text : "";
+    if (quoted.failed) {
+      buffer_free(&quoted);
+      return starved(tokenizer, error);
+    }
+    regex = quoted.text;
   }
   const bool done = tokenizer_cut(tokenizer, regex, strlen(regex), !removed || invert, !removed || !invert, error);
   buffer_free(&quoted);
@@ -357,10 +378,10 @@ static bool model_read(Tokenizer *tokenizer, const json_t *root, Error *error) {
 
 bool tokenizer_json(Tokenizer *tokenizer, const char *text, size_t length, Error *error) {
   json_error_t problem;
-  bool starved;
-  json_t *root = json_read(text, length, 0, &problem, &starved);
-  if (starved) {
-    return error_set(error, 3, "no memory to read %s", tokenizer->path);
+  bool memory_missing;
+  json_t *root = json_read(text, length, 0, &problem, &memory_missing);
+  if (memory_missing) {
+    return starved(tokenizer, error);
   }
   if (!root) {
     return error_set(error, 1, "%s is no JSON: line %d, at byte %d: %s", tokenizer->path, problem.line,
