@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/scaled.h"
+
 // --- the list ---
 
 static int digits(const char *text) {
@@ -40,15 +42,17 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
     count += set->plans[s]->state_count;
   }
   *states = (States){.at = calloc((size_t)count + 1, sizeof *states->at),
-                     .part = calloc((size_t)count + 1, sizeof *states->part)};
-  if (!states->at || !states->part) {
+                     .part = calloc((size_t)count + 1, sizeof *states->part),
+                     .wide = calloc((size_t)count + 1, sizeof *states->wide)};
+  if (!states->at || !states->part || !states->wide) {
     states_close(states);
     return error_set(error, 3, "no memory for the names of %d tensors", count);
   }
   for (int s = 0; s < set->count; s++) {
     for (int i = 0; i < set->plans[s]->state_count; i++) {
-      if (set->plans[s]->states[i].role != STATE_COPY) {
-        states->part[states->part_count++] = (StatePart){set->plans[s], &set->plans[s]->states[i]};
+      const PlanState *state = &set->plans[s]->states[i];
+      if (state->role != STATE_COPY) {
+        states->part[states->part_count++] = (StatePart){set->plans[s], state, scaled_scales(set->plans[s], state)};
       }
     }
   }
@@ -59,7 +63,12 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
   for (int i = 0; i < count; i++) {
     const PlanState *state = states->part[i].state;
     if (states->count == 0 || strcmp(states->at[states->count - 1].state->name, state->name) != 0) {
-      states->at[states->count++] = (LogicalState){.state = state, .first = i};
+      PlanState *wide = states->part[i].scales ? &states->wide[states->count] : NULL;
+      if (wide) {
+        *wide = *state;
+        wide->type = TYPE_BF16;
+      }
+      states->at[states->count++] = (LogicalState){.state = wide ? wide : state, .first = i};
     }
     states->at[states->count - 1].count++;
   }
@@ -69,6 +78,7 @@ bool states_open(const PlanSet *set, States *states, Error *error) {
 void states_close(States *states) {
   free(states->at);
   free(states->part);
+  free(states->wide);
   *states = (States){0};
 }
 
@@ -313,9 +323,7 @@ static bool gathers_from(const PlanSet *set, const StatePart *of, int64_t rank) 
   return plan_of_rank(set, rank) == of->plan && is_first_copy(of->plan, of->state, rank);
 }
 
-bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
-                       Error *error) {
-  const StatePart *of = &states->part[state->first];
+static bool part_gather(const StateReader *reader, const StatePart *of, void *dense, Error *error) {
   for (int64_t rank = 0; rank < plan_ranks(reader->set->plans[0]); rank++) {
     if (gathers_from(reader->set, of, rank) && !rank_gather(reader, rank, of, dense, error)) {
       return false;
@@ -324,59 +332,137 @@ bool state_gather_with(const StateReader *reader, const States *states, const Lo
   return true;
 }
 
+// --- parameters in 8 bits ---
+
+typedef struct {  // whole tensors
+  uint8_t *codes;
+  float *scale;
+} Scaled;
+
+static StatePart scales_part(const StatePart *of) {
+  return (StatePart){of->plan, of->scales, NULL};
+}
+
+static bool scaled_open(Scaled *scaled, const StatePart *of, Error *error) {
+  *scaled = (Scaled){calloc(1, (size_t)state_bytes(of->state) + 1), calloc(1, (size_t)state_bytes(of->scales) + 1)};
+  return (scaled->codes && scaled->scale) || error_set(error, 3, "no memory for '%s'", of->state->name);
+}
+
+static void scaled_close(Scaled *scaled) {
+  free(scaled->codes);
+  free(scaled->scale);
+}
+
+static bool scaled_gather(const StateReader *reader, const StatePart *of, void *dense, Error *error) {
+  const StatePart scales = scales_part(of);
+  Scaled scaled;
+  const bool done = scaled_open(&scaled, of, error) && part_gather(reader, of, scaled.codes, error) &&
+                    part_gather(reader, &scales, scaled.scale, error);
+  if (done) {
+    scaled_decode(of->state, of->scales, scaled.codes, scaled.scale, dense);
+  }
+  scaled_close(&scaled);
+  return done;
+}
+
+bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
+                       Error *error) {
+  const StatePart *of = &states->part[state->first];
+  return of->scales ? scaled_gather(reader, of, dense, error) : part_gather(reader, of, dense, error);
+}
+
 bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error) {
   const StateReader reader = state_reader(session);
   return state_gather_with(&reader, states, state, dense, error);
 }
 
-bool state_span(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank, int64_t *offset,
-                int64_t *bytes) {
-  const StatePart *of = &states->part[state->first];
-  int coordinate[PLAN_MAX_MESH] = {0};
-  Part part;
-  if (!gathers_from(set, of, rank)) {
-    return false;
+int state_spans(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank,
+                StateSpan span[STATE_SPANS]) {
+  const StatePart *of = &states->part[state->first], scales = scales_part(of);
+  int count = 0;
+  for (int i = 0; i < (of->scales ? 2 : 1); i++) {
+    const StatePart *which = i ? &scales : of;
+    int coordinate[PLAN_MAX_MESH] = {0};
+    Part part;
+    if (gathers_from(set, which, rank)) {
+      plan_coordinates(of->plan, rank, coordinate);
+      part_place(&part, which, coordinate, NULL);
+      span[count] = (StateSpan){part.offset, part_bytes(&part)};
+      count += part.low < part.high;
+    }
   }
-  plan_coordinates(of->plan, rank, coordinate);
-  part_place(&part, of, coordinate, NULL);
-  *offset = part.offset;
-  *bytes = part_bytes(&part);
-  return part.low < part.high;
+  return count;
 }
 
-bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error) {
-  for (int i = 0; i < state->count; i++) {
-    const StatePart *of = &states->part[state->first + i];
-    for (int64_t rank = 0; rank < session->ranks; rank++) {
-      if (session_plan(session, rank) == of->plan &&
-          !rank_scatter(session, rank, of, (void *)(uintptr_t)dense, error)) {
-        return false;
-      }
+static bool part_scatter(Session *session, const StatePart *of, const void *dense, Error *error) {
+  for (int64_t rank = 0; rank < session->ranks; rank++) {
+    if (session_plan(session, rank) == of->plan && !rank_scatter(session, rank, of, (void *)(uintptr_t)dense, error)) {
+      return false;
     }
   }
   return true;
 }
 
-bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,
-                   Error *error) {
-  const size_t bytes = (size_t)state_bytes(state->state);
+static bool scaled_scatter(Session *session, const StatePart *of, const void *dense, Error *error) {
+  const StatePart scales = scales_part(of);
+  Scaled scaled;
+  bool done = scaled_open(&scaled, of, error);
+  if (done) {
+    scaled_encode(of->state, of->scales, dense, scaled.codes, scaled.scale);
+    done = part_scatter(session, of, scaled.codes, error) && part_scatter(session, &scales, scaled.scale, error);
+  }
+  scaled_close(&scaled);
+  return done;
+}
+
+bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error) {
+  for (int i = 0; i < state->count; i++) {
+    const StatePart *of = &states->part[state->first + i];
+    if (!(of->scales ? scaled_scatter(session, of, dense, error) : part_scatter(session, of, dense, error))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// A rank that holds something else than `dense` says of one part.
+static bool part_differs(Session *session, const StatePart *of, const void *dense, int64_t *odd, Error *error) {
+  const size_t bytes = (size_t)state_bytes(of->state);
   const StateReader reader = state_reader(session);
   char *held = malloc(bytes + 1);
-  *odd = -1;
-  if (!held) {
-    return error_set(error, 3, "no memory for '%s'", state->state->name);
-  }
-  bool done = true;
-  for (int i = 0; i < state->count && *odd < 0; i++) {
-    const StatePart *of = &states->part[state->first + i];
-    for (int64_t rank = 0; rank < session->ranks && done && *odd < 0; rank++) {
-      if (session_plan(session, rank) == of->plan) {
-        memcpy(held, dense, bytes);  // what another rank holds is as it should be
-        done = rank_gather(&reader, rank, of, held, error);
-        *odd = done && memcmp(held, dense, bytes) != 0 ? rank : -1;
-      }
+  bool done = held || error_set(error, 3, "no memory for '%s'", of->state->name);
+  for (int64_t rank = 0; rank < session->ranks && done && *odd < 0; rank++) {
+    if (session_plan(session, rank) == of->plan) {
+      memcpy(held, dense, bytes);  // what another rank holds is as it should be
+      done = rank_gather(&reader, rank, of, held, error);
+      *odd = done && memcmp(held, dense, bytes) != 0 ? rank : -1;
     }
   }
   free(held);
+  return done;
+}
+
+// Of all that hold a parameter in 8 bits codes and scales are to be those of the first.
+static bool scaled_differs(Session *session, const StatePart *first, const StatePart *of, int64_t *odd, Error *error) {
+  const StateReader reader = state_reader(session);
+  const StatePart from = scales_part(first), scales = scales_part(of);
+  Scaled scaled;
+  const bool done = scaled_open(&scaled, first, error) && part_gather(&reader, first, scaled.codes, error) &&
+                    part_gather(&reader, &from, scaled.scale, error) &&
+                    part_differs(session, of, scaled.codes, odd, error) &&
+                    part_differs(session, &scales, scaled.scale, odd, error);
+  scaled_close(&scaled);
+  return done;
+}
+
+bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,
+                   Error *error) {
+  const StatePart *first = &states->part[state->first];
+  bool done = true;
+  *odd = -1;
+  for (int i = 0; i < state->count && done && *odd < 0; i++) {
+    done = first->scales ? scaled_differs(session, first, first + i, odd, error)
+                         : part_differs(session, first + i, dense, odd, error);
+  }
   return done;
 }
