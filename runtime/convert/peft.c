@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/convert/adapters.h"
+#include "runtime/convert/peft_modules.h"
 
 static bool peft_text(Arena *arena, Mapping *mapping, Error *error) {
   const ModelFile *file = model_file("lora.peft");
@@ -260,7 +261,8 @@ bool peft_prepare(Arena *arena, Layer *layer, const Mapping *model, const ModelN
                     numbers->model ? numbers->model : "", model->path, layer->path)) &&
          config_settings(arena, &layer->mapping, &layer->files, &ignored, error) &&
          config_fits(arena, &layer->mapping, numbers, &layer->files, error) &&
-         peft_pairs(arena, &layer->mapping, model, numbers, weights, &layer->pairs, &unsaid, error);
+         peft_pairs(arena, &layer->mapping, model, numbers, weights, &layer->pairs, &unsaid, error) &&
+         peft_modules_fit(arena, layer, error);
 }
 
 const char *peft_module(Arena *arena, const Mapping *mapping, const char *tensor, bool *second) {
