@@ -1,7 +1,8 @@
 // learning_rate.c: what is probably not meant of a learning rate, looked at over all steps of the run (E053).
 //
 // A rate is a number of a graph that depends on the step alone: it is computed here for the steps that matter. Of a
-// schedule it matters where it ends: the first step from which on it stays the same.
+// schedule it matters where it ends: the first step from which on it stays the same, or the last of a warmup that takes
+// all steps there are.
 #include <math.h>
 #include <string.h>
 

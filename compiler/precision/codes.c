@@ -130,8 +130,11 @@ Codes codes_start(Compilation *c) {
 
 // --- reading and writing ---
 
+// Arenas are leaves as well, and no parameters.
 static bool is_codes(const Graph *graph, ValueId value) {
-  return is_parameter(graph, value) && graph_persistent(graph, graph_producer(graph, value)->text)->type == TYPE_E4M3;
+  const Persistent *tensor =
+      is_parameter(graph, value) ? graph_persistent(graph, graph_producer(graph, value)->text) : NULL;
+  return tensor && tensor->type == TYPE_E4M3;
 }
 
 bool codes_multiplied(const Graph *graph, const Node *node) {

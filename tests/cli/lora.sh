@@ -76,6 +76,8 @@ assert {t["name"] for t in scales if ".lora." not in t["name"]} == {"scale." + t
 assert least["parameters"] == narrow["parameters"] - size(weights)
 END
 python3 states.py || die "what a plan has of frozen weights"
+expect 0 "$MDLC" print lora.mdl --recipe tune --precision fp8_frozen --layout stages --rank 1
+mentions out '"scale.layers.1.q.w"'
 
 # From weights of others: adapters are fresh, and add nothing yet.
 train lora.mdl --recipe base --out base --device cpu
