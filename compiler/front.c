@@ -51,7 +51,7 @@ void front_start_plan(Front *f) {
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->states = (StateMap){.by_name = map_create(f->arena)};
   f->copied = map_create(f->arena);
-  if (f->stage == 0) {
+  if (f->stage == 0 || !f->frozen.arena) {
     f->frozen = map_create(f->arena);
   }
   if (!f->shares) {  // else they were found for all stages

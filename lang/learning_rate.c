@@ -1,7 +1,8 @@
 // learning_rate.c: what is probably not meant of a learning rate, looked at over all steps of the run (E053).
 //
 // A rate is a number of a graph that depends on the step alone: it is computed here for the steps that matter. Of a
-// schedule it matters where it ends: the first step from which on it stays the same.
+// schedule it matters where it ends: the first step from which on it stays the same, or the last of a warmup that takes
+// all steps there are.
 #include <math.h>
 #include <string.h>
 
@@ -72,26 +73,6 @@ static double rate_at(Rate *rate, double step) {
   return value_at(rate, rate->value, step, 0);
 }
 
-// The first step from which on the rate is what it is for ever; 0: it never is, or jumps to it, as one of pieces does.
-static double end_of(Rate *rate, double peak) {
-  const double last = rate_at(rate, FAR), away = fabs(peak - last);
-  double before = 0, end = FAR / 4;
-  if (!isfinite(last) || rate_at(rate, FAR / 2) != last || rate_at(rate, FAR / 4) != last ||
-      rate_at(rate, FAR / 4 + 1) != last) {
-    return 0;
-  }
-  while (end - before > 1) {
-    const double middle = floor((before + end) / 2);
-    const bool ended = rate_at(rate, middle) == last && rate_at(rate, middle + 1) == last;
-    before = ended ? before : middle;
-    end = ended ? middle : end;
-  }
-  const double next = rate_at(rate, before), nearly = fabs(rate_at(rate, floor(0.999 * end)) - last);
-  const bool jumps = before >= 2 && fabs(next - last) > 0.2 * away && rate_at(rate, before - 1) == next;
-  const bool fades = end > 2000 && nearly < 1e-9 * away;
-  return jumps || fades ? 0 : end;
-}
-
 typedef struct {
   double least, most, least_step;
   bool rises;  // it never falls
@@ -118,6 +99,45 @@ static Course course_of(Rate *rate, double steps) {
     course.most = now > course.most ? now : course.most;
   }
   return course;
+}
+
+// Is the rate of a step the last one, but for what a length that is no whole number leaves of it by rounding?
+static bool has_ended(Rate *rate, double step, double last) {
+  return fabs(rate_at(rate, step) - last) <= 1e-13 * fabs(last) + 1e-18;
+}
+
+// The first step from which on the rate is what it is for ever; 0: it never is.
+static double first_of_last(Rate *rate) {
+  const double last = rate_at(rate, FAR);
+  double before = 0, end = FAR / 4;
+  if (!isfinite(last) || rate_at(rate, FAR / 2) != last || rate_at(rate, FAR / 4) != last ||
+      rate_at(rate, FAR / 4 + 1) != last) {
+    return 0;
+  }
+  while (end - before > 1) {
+    const double middle = floor((before + end) / 2);
+    const bool ended = has_ended(rate, middle, last) && has_ended(rate, middle + 1, last);
+    before = ended ? before : middle;
+    end = ended ? middle : end;
+  }
+  return end;
+}
+
+// The last step that the schedule is for; 0: there is none, or the rate jumps to its end, as one of pieces does. *peak:
+// of the run, and of what is before the end.
+static double end_of(Rate *rate, double *peak) {
+  const double last = rate_at(rate, FAR), end = first_of_last(rate);
+  if (end == 0) {
+    return 0;
+  }
+  *peak = fmax(*peak, course_of(rate, end).most);
+  const double away = fabs(*peak - last), before = end - 1, next = rate_at(rate, before);
+  const double nearly = fabs(rate_at(rate, floor(0.999 * end)) - last);
+  const bool far = before >= 2 && fabs(next - last) > 0.2 * away;
+  const bool jumps = far && rate_at(rate, before - 1) == next;
+  const bool fades = end > 2000 && nearly < 1e-9 * away;
+  const bool rose = far && next > last && rate_at(rate, before - 1) < next;  // a warmup takes all steps there are
+  return jumps || fades ? 0 : rose ? before : end;
 }
 
 // Does the rate fall by the same factor in each step? What it would come down to some day is a bound, and no end.
@@ -156,14 +176,15 @@ static void warn_end(Rate *rate, const Ast *written, double steps, const Course 
   Diag *diag = rate->e->diag;
   const Span span = written->span;
   const bool meant = ends_as_written(written);
-  const double last = rate_at(rate, steps), later = rate_at(rate, FAR), end = end_of(rate, course->most);
-  const double way = course->most - later;
+  double peak = course->most;
+  const double last = rate_at(rate, steps), later = rate_at(rate, FAR), end = end_of(rate, &peak), way = peak - later;
   const bool rises = steps > 1 && course->rises && last > rate_at(rate, steps - 1);
   if (meant && (end == 0 || !rises)) {  // a test of rates rises to the end of the run, and would go on
     return;
   }
   if (rises) {
-    double peak = last, at = steps;  // how far it would come
+    double at = steps;  // how far it would come
+    peak = last;
     for (double step = steps; step < 1e6 * steps; step = ceil(step * 1.02)) {
       const double now = rate_at(rate, step);
       at = now > peak ? step : at;

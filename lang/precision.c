@@ -8,6 +8,7 @@
 
 static const char *const base_words[] = {"f32", "f64", "f16", "bf16", "tf32"};
 static const char *const store_words[] = {"f32", "f64", "f16", "bf16"};
+static const char *const frozen_words[] = {"f32", "f64", "f16", "bf16", "e4m3"};
 static const char *const dot_words[] = {"f32", "f64", "f16", "bf16", "tf32", "e4m3", "e5m2"};
 static const char *const scaling_words[] = {"current", "delayed", "block"};
 // Roles of values, which have one format, and of operations, which have one forward and one backward.
@@ -102,7 +103,9 @@ static void read_value_role(Precision *p, const Ast *phrase) {
     return;
   }
   if (!base) {
-    if (check_word(p, terms->kids[1], "format", WORDS(store_words))) {
+    const bool known = name_is(role, "frozen") ? check_word(p, terms->kids[1], "format", WORDS(frozen_words))
+                                               : check_word(p, terms->kids[1], "format", WORDS(store_words));
+    if (known) {
       if (p->role[role_index(role)]) {
         Diagnostic *error =
             diag_error(p->unit->diag, E060, phrase->span, "the precision '%s' says '%s' twice", p->policy->name, role);
@@ -309,13 +312,15 @@ static void refuse_narrow(const Precision *p, ElementType real) {
 static ElementType role_type(const Precision *p, const char *role, ElementType otherwise) {
   const Ast *term = role_format(p, role);
   ElementType type = term ? format_of(term) : otherwise;
-  bool mixes = name_is(p->base, "bf16") && (type == TYPE_F32 || type == TYPE_BF16);
+  bool mixes = name_is(p->base, "bf16") && (type == TYPE_F32 || type == TYPE_BF16 || type == TYPE_E4M3);
   if (type != otherwise && !mixes) {
     Diagnostic *error =
         refuse(p, term->span,
                arena_format(p->unit->arena, "this version cannot keep the role '%s' in %s under base %s", role,
                             term->name, p->base));
-    diag_help(p->unit->diag, error, "f32 and bf16 can be mixed under `base bf16;`");
+    diag_help(p->unit->diag, error,
+              type == TYPE_E4M3 ? "frozen parameters are in e4m3 under `base bf16;`"
+                                : "f32 and bf16 can be mixed under `base bf16;`");
   }
   return type;
 }

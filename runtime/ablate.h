@@ -76,6 +76,7 @@ typedef struct {
   double parameters;  // count
   bool bounded;       // a capacity of the layout leaves out what the text computes
   bool validates;     // it has a loss of validation, finite or not
+  bool summed;        // its loss is a sum over the tokens of a batch
   const char *data;   // what it reads and in which tokens
   int rank;           // of its group; 0: none
 } AblateRow;
@@ -99,7 +100,7 @@ typedef struct {
   int group_count;  // the best first; 0: nothing to rank
   AblateGroup *groups;
   bool validated;     // groups are ranked by validation losses
-  bool incomparable;  // rows read different data or tokens
+  bool incomparable;  // rows read different data or tokens, or have sums over other batches
   Log log;
 } Ablate;
 
@@ -111,6 +112,9 @@ typedef struct {
 bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error);
 
 // --- between its files ---
+
+typedef enum { LOSSES_MEANS, LOSSES_SUMS, LOSSES_BOTH } AblateLosses;
+AblateLosses ablate_losses(const Ablate *ablate);  // of rows that have some
 
 // What the plans say: ranks, bytes, bubble.
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row);

@@ -224,7 +224,10 @@ static void chart_frame(const Chart *chart) {
                   "<path class=\"axis\" d=\"M%.1f %dv5\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%g</text>\n",
                   x, TOP + PLOT_HEIGHT, x, TOP + PLOT_HEIGHT + 21, step);
   }
-  buffer_format(out, "<text x=\"%d\" y=\"%d\">loss, nats per token</text>\n", LEFT, TOP - 14);
+  static const char *const unit[] = {[LOSSES_MEANS] = "nats per token",
+                                     [LOSSES_SUMS] = "a sum over the tokens of a batch",
+                                     [LOSSES_BOTH] = "of some rows a sum over the tokens of a batch"};
+  buffer_format(out, "<text x=\"%d\" y=\"%d\">loss, %s</text>\n", LEFT, TOP - 14, unit[ablate_losses(chart->ablate)]);
   buffer_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">step</text>\n", WIDTH - RIGHT,
                 TOP + PLOT_HEIGHT + 40);
 }

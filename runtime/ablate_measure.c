@@ -81,6 +81,7 @@ static double predicted_bubble(Arena *arena, const PlanSet *set) {
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
   row->ranks = plan_ranks(set->plans[0]);
   row->real = set->plans[0]->real;
+  row->summed = set->plans[0]->run.summed;
   row->coarsest = set->plans[0]->coarsest;
   row->stages = set->count;
   row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
@@ -108,6 +109,16 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
 }
 
 // --- losses ---
+
+AblateLosses ablate_losses(const Ablate *ablate) {
+  bool sums = false, means = false;
+  for (int i = 0; i < ablate->count; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    sums |= row->steps > 0 && row->summed;
+    means |= row->steps > 0 && !row->summed;
+  }
+  return !sums ? LOSSES_MEANS : means ? LOSSES_BOTH : LOSSES_SUMS;
+}
 
 // Do both rows compute the same, whatever the layout and the precision? With a capacity the layout says what is
 // computed.

@@ -96,7 +96,9 @@ void ablate_rank(Ablate *ablate) {
     }
     first = first < 0 ? i : first;
     ablate->validated &= row->validates;
-    ablate->incomparable |= strcmp(row->data, ablate->rows[first].data) != 0;
+    const AblateRow *other = &ablate->rows[first];
+    ablate->incomparable |= strcmp(row->data, other->data) != 0 || row->summed != other->summed ||
+                            (row->summed && (row->tokens < other->tokens || row->tokens > other->tokens));
   }
   for (int k = 0; k < ablate->group_count; k++) {
     group_measure(ablate, &ablate->groups[k], ablate->validated);
@@ -192,9 +194,9 @@ void ablate_ranking(const Ablate *ablate, Buffer *out) {
                 ablate->validated ? "the validation losses" : "the losses of the last sixteenth of the steps",
                 near ? "; \xe2\x89\x88 behind by less than twice the standard error" : "");
   if (ablate->incomparable) {
-    buffer_text(
-        out, LOG_YELLOW
-        "rows have different data or tokens: a loss per token of one says little beside that of another" LOG_PLAIN
-        "\n");
+    buffer_format(out, LOG_YELLOW "%s of one says little beside that of another" LOG_PLAIN "\n",
+                  ablate_losses(ablate) == LOSSES_MEANS
+                      ? "rows have different data or tokens: a loss per token"
+                      : "losses are sums, and rows have different data, tokens or batches: a loss");
   }
 }

@@ -274,6 +274,18 @@ static void notes_verdicts(const Ablate *ablate, Buffer *out) {
   }
 }
 
+// A sum grows with the batch, and is no loss of a token.
+static void notes_losses(const Ablate *ablate, Buffer *out) {
+  const AblateLosses losses = ablate_losses(ablate);
+  if (losses == LOSSES_SUMS) {
+    buffer_text(out, LOG_FAINT "losses are sums over the tokens of a batch, and not nats per token" LOG_PLAIN "\n");
+  } else if (losses == LOSSES_BOTH) {
+    buffer_text(out, LOG_YELLOW
+                "losses of some rows are sums over the tokens of a batch, of others means: they cannot be "
+                "compared" LOG_PLAIN "\n");
+  }
+}
+
 // Where it was run, and what the columns are that have no plain name.
 static void notes_device(const Ablate *ablate, Buffer *out) {
   bool exposed = false;
@@ -310,6 +322,7 @@ void ablate_notes(const Ablate *ablate, Buffer *out) {
     return;
   }
   notes_device(ablate, out);
+  notes_losses(ablate, out);
   notes_verdicts(ablate, out);
   ablate_ranking(ablate, out);
 }
@@ -358,6 +371,7 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
+  json_object_set_new(line, "summed", json_boolean(row->summed));
   const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
   json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());
   json_object_set_new(line, "rank_mean", number(group ? group->mean : NAN));

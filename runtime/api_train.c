@@ -318,9 +318,9 @@ static void value_of_state(const MdlTrainer *trainer, const LogicalState *logica
                       .kind = state->role == STATE_PARAMETER   ? MDL_VALUE_PARAMETER
                               : state->role == STATE_OPTIMIZER ? MDL_VALUE_OPTIMIZER
                                                                : MDL_VALUE_STATE};
-  value_type(value, state->type);
+  value_type(value, logical->state->type);
   value_axes(value, state->axis_count, state->axis, state->size, state->stride);
-  if (session->backend->host && state_whole(state)) {
+  if (session->backend->host && state_whole(state) && !part->scales) {
     Device *device = session_device(session, rank_of(session, part->plan));
     value->data = session->backend->host(device, ARENA_PERSISTENT, state->offset);
   }

@@ -47,6 +47,7 @@ typedef struct {
   Mean mean[MEANS + 1];
   int means;
   double last_step, low, high;
+  bool summed;  // see chart.h
 } Chart;
 
 static double x_of(const Chart *chart, double step) {
@@ -172,7 +173,8 @@ static void chart_frame(Chart *chart) {
     }
     buffer_text(out, "</text>\n");
   }
-  buffer_format(out, "<text class=\"note\" x=\"%d\" y=\"%d\">loss, nats per token</text>\n", LEFT, TOP - 14);
+  buffer_format(out, "<text class=\"note\" x=\"%d\" y=\"%d\">loss, %s</text>\n", LEFT, TOP - 14,
+                chart->summed ? "a sum over the tokens of a batch" : "nats per token");
   buffer_format(out, "<text class=\"note\" x=\"%d\" y=\"%d\" text-anchor=\"end\">step</text>\n", WIDTH - RIGHT,
                 HEIGHT - 16);
 }
@@ -322,17 +324,17 @@ static void chart_title(Chart *chart, const char *title, const char *subtitle) {
   chart_legend(chart, isfinite(loss));
 }
 
-void chart_loss(Buffer *out, const char *title, const char *subtitle, const MetricsPoint *points, int64_t count) {
-  Chart chart = {.out = out, .points = points, .count = count};
+void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, int64_t count) {
+  Chart chart = {.out = out, .points = points, .count = count, .summed = text->summed};
   chart_means(&chart);
   chart_smooth(&chart);
   buffer_format(out,
                 "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" width=\"%d\" height=\"%d\" "
                 "role=\"img\">\n<title>",
                 WIDTH, HEIGHT, WIDTH, HEIGHT);
-  buffer_xml(out, title);
+  buffer_xml(out, text->title);
   buffer_format(out, ": loss</title>\n%s<rect class=\"back\" width=\"%d\" height=\"%d\"/>\n", style, WIDTH, HEIGHT);
-  chart_title(&chart, title, subtitle);
+  chart_title(&chart, text->title, text->subtitle);
   if (chart_scale(&chart)) {
     chart_frame(&chart);
     buffer_format(out,
@@ -350,11 +352,11 @@ void chart_loss(Buffer *out, const char *title, const char *subtitle, const Metr
   buffer_text(out, "</svg>\n");
 }
 
-bool chart_write(const char *path, const char *title, const char *subtitle, const Metrics *metrics, Error *error) {
-  Buffer text = {0};
-  chart_loss(&text, title, subtitle, metrics->points, metrics->count);
-  bool done = text.failed ? error_set(error, 3, "no memory for %s", path)
-                          : io_replace_file(NULL, path, text.text, text.length, error);
-  buffer_free(&text);
+bool chart_write(const char *path, const ChartText *text, const Metrics *metrics, Error *error) {
+  Buffer out = {0};
+  chart_loss(&out, text, metrics->points, metrics->count);
+  bool done = out.failed ? error_set(error, 3, "no memory for %s", path)
+                         : io_replace_file(NULL, path, out.text, out.length, error);
+  buffer_free(&out);
   return done;
 }

@@ -7,8 +7,13 @@
 
 // Draws training loss (each step faintly, and smoothed) and validation loss over steps. The text is complete SVG 1.1
 // and needs no other file; it has colours of its own for light and dark pages.
-void chart_loss(Buffer *out, const char *title, const char *subtitle, const MetricsPoint *points, int64_t count);
+typedef struct {
+  const char *title, *subtitle;
+  bool summed;  // the loss is a sum over the tokens of a batch, and not in nats per token
+} ChartText;
 
-bool chart_write(const char *path, const char *title, const char *subtitle, const Metrics *metrics, Error *error);
+void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, int64_t count);
+
+bool chart_write(const char *path, const ChartText *text, const Metrics *metrics, Error *error);
 
 #endif

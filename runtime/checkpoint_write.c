@@ -188,19 +188,20 @@ static bool team_concurrent(const Team *team) {
 }
 
 // So many rows of a tensor are put together at a time.
-static int64_t item_rows(const Team *team, const PlanState *state) {
+static int64_t item_rows(const Team *team, const LogicalState *logical) {
+  const PlanState *state = logical->state;
   const int64_t rows = state_rows(state), bytes = state_bytes(state) / rows;
   const int64_t most = bytes > 0 && bytes < PIECE_BYTES ? PIECE_BYTES / bytes : 1;
-  return team_concurrent(team) && most < rows ? most : rows;
+  return team_concurrent(team) && state_divides(team->states, logical) && most < rows ? most : rows;
 }
 
-static int64_t item_count(const Team *team, const PlanState *state) {
-  const int64_t rows = state_rows(state), each = item_rows(team, state);
+static int64_t item_count(const Team *team, const LogicalState *state) {
+  const int64_t rows = state_rows(state->state), each = item_rows(team, state);
   return (rows + each - 1) / each;
 }
 
 static void items_add(Team *team, Writer *writer, const LogicalState *state) {
-  const int64_t rows = state_rows(state->state), each = item_rows(team, state->state);
+  const int64_t rows = state_rows(state->state), each = item_rows(team, state);
   const int64_t bytes = state_bytes(state->state) / rows;
   for (int64_t first = 0; first < rows; first += each) {
     const int64_t count = first + each < rows ? each : rows - first;
@@ -448,7 +449,7 @@ static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList
     count += parts[i];
   }
   for (int i = 0; i < team->states->count; i++) {
-    items += item_count(team, team->states->at[i].state);
+    items += item_count(team, &team->states->at[i]);
   }
   team->writer = calloc((size_t)count, sizeof *team->writer);
   team->item = calloc((size_t)items + 1, sizeof *team->item);

@@ -59,13 +59,16 @@ static void pieces_merge(Held *held) {
 
 static bool held_plan(Snapshot *snapshot, int64_t rank, const States *states, Error *error) {
   Held *held = &snapshot->held[rank];
-  held->piece = calloc((size_t)states->count + 1, sizeof *held->piece);
+  held->piece = calloc((size_t)states->count * STATE_SPANS + 1, sizeof *held->piece);
   if (!held->piece) {
     return error_set(error, 3, "no memory for the names of %d tensors", states->count);
   }
   for (int i = 0; i < states->count; i++) {
-    CopyPiece *piece = &held->piece[held->count];
-    held->count += state_span(snapshot->session->set, states, &states->at[i], rank, &piece->offset, &piece->bytes);
+    StateSpan span[STATE_SPANS];
+    const int count = state_spans(snapshot->session->set, states, &states->at[i], rank, span);
+    for (int k = 0; k < count; k++) {
+      held->piece[held->count++] = (CopyPiece){.offset = span[k].offset, .bytes = span[k].bytes};
+    }
   }
   pieces_merge(held);
   return true;

@@ -1,7 +1,8 @@
 // states.h: the tensors that outlive a step, whole, whatever parts of them the ranks hold.
 //
 // Checkpoints know these alone, so one that was saved under one layout is loaded under any other. Copies of parameters
-// (STATE_COPY) are not among them: after state_scatter they are out of date until session_refresh.
+// (STATE_COPY) are not among them: after state_scatter they are out of date until session_refresh. Parameters that
+// ranks hold in 8 bits (scaled.h) have 16 here; their scales are read and written with them.
 #ifndef MDL_RUNTIME_STATES_H
 #define MDL_RUNTIME_STATES_H
 
@@ -10,10 +11,11 @@
 typedef struct {  // a state in the plan of one stage
   const Plan *plan;
   const PlanState *state;
+  const PlanState *scales;  // of a parameter in 8 bits; else NULL
 } StatePart;
 
 typedef struct {
-  const PlanState *state;  // of the stage whose copy is saved
+  const PlanState *state;  // of the stage whose copy is saved, in the format of the whole tensor
   int first, count;        // of States.part: the stages that have it, that one first
 } LogicalState;
 
@@ -21,6 +23,7 @@ typedef struct {
   int count, part_count;
   LogicalState *at;  // by name, numbers in names by their value: layers.2 comes before layers.10
   StatePart *part;
+  PlanState *wide;  // of parameters in 8 bits: as they are whole
 } States;
 
 bool states_open(const PlanSet *set, States *states, Error *error);
@@ -43,13 +46,19 @@ typedef struct {
 StateReader state_reader(Session *session);  // the devices themselves
 bool state_gather_with(const StateReader *reader, const States *states, const LogicalState *state, void *dense,
                        Error *error);
-// The same of `count` of its rows alone, from `first` on; whole ones of a reader without `at`.
+// The same of `count` of its rows alone, from `first` on; whole ones of a reader without `at`, or of what does not
+// divide.
 int64_t state_rows(const PlanState *state);  // positions of the first axis; 1: a single number
+bool state_divides(const States *states, const LogicalState *state);
 bool state_gather_rows(const StateReader *reader, const States *states, const LogicalState *state, int64_t first,
                        int64_t count, void *dense, Error *error);
-// What gathering reads of a rank: false, nothing.
-bool state_span(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank, int64_t *offset,
-                int64_t *bytes);
+// What gathering reads of a rank: up to so many pieces of memory. How many they are.
+enum { STATE_SPANS = 2 };
+typedef struct {
+  int64_t offset, bytes;
+} StateSpan;
+int state_spans(const PlanSet *set, const States *states, const LogicalState *state, int64_t rank,
+                StateSpan span[STATE_SPANS]);
 bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error);
 // *odd: a rank that holds something else than `dense` says, to the bit; -1: none does.
 bool state_differs(Session *session, const States *states, const LogicalState *state, const void *dense, int64_t *odd,

@@ -17,7 +17,8 @@ bool trainer_chart(Trainer *t, Error *error) {
   snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
   snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
            units_count(count, session_parameters(t->set)));
-  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, title, subtitle, &t->metrics, error);
+  const ChartText text = {title, subtitle, run->summed};
+  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, &text, &t->metrics, error);
 }
 
 // A checkpoint of numbers that are not finite is of no use, and nothing will make them finite again.

@@ -315,9 +315,12 @@ static void test_chart(void **state) {
         points[i].val_loss = kind == 3 || i % 10 ? NAN : points[i].loss + 0.1;
       }
       Buffer text = {0};
-      chart_loss(&text, "a < b & c", "recipe", points, counts[c]);
+      chart_loss(&text, &(ChartText){"a < b & c", "recipe", c % 2 == 1}, points, counts[c]);
       check_markup(text.text);
       assert_non_null(strstr(text.text, "a &lt; b &amp; c"));
+      const bool drawn = counts[c] > 0 && kind != 1;
+      assert_true(!drawn ||
+                  strstr(text.text, c % 2 ? "loss, a sum over the tokens of a batch<" : "loss, nats per token<"));
       assert_true(text.length < 80000);
       buffer_free(&text);
       free(points);

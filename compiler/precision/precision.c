@@ -2,7 +2,7 @@
 //
 // Needs a whole step; from here on no value is TYPE_REAL. A value's type is how it is stored: kernels load any format,
 // compute in the real type (f32, or f64 under fp64) and round when they store. Formats by role:
-//   parameters that no update changes                                  that of the frozen
+//   parameters that no update changes                                  that of the frozen; in 8 bits, see codes.c
 //   other parameters, all other state, and the arithmetic of the optimizer   the real type
 //   sums and other reductions, statistics of attention, outputs        the real type
 //   products of matrices, attention, sums over the choices of products
@@ -20,6 +20,7 @@
 
 #include "compiler/ir/attention.h"
 #include "compiler/ir/compared.h"
+#include "compiler/precision/codes.h"
 #include "compiler/precision/quantise.h"
 #include "compiler/spec/products.h"
 
@@ -28,6 +29,7 @@ typedef struct {
   Graph *graph;
   const Formats *formats;
   ElementType real;
+  Codes codes;
   Quantiser quantiser;
   Map casts;     // value, format and region to the cast value
   bool *summed;  // by value: becomes a part of a parameter's gradient by nothing but sums and moves
@@ -491,6 +493,10 @@ static void type_node(Precision *p, NodeId id) {
   const Node *node = graph_node(graph, id);
   p->waiting[id] = false;
   graph_follow(graph, node);
+  if (!codes_read(&p->codes, id)) {
+    return;
+  }
+  node = graph_node(graph, id);
   if (node->op == OP_MICROBATCH) {
     type_microbatch(p, id);
   } else if (node->op == OP_COMPOSITE) {
@@ -530,23 +536,18 @@ static void type_region(Precision *p, RegionId region) {
   graph->region = outer;
 }
 
-// Of a parameter. Which are frozen is known of the training step, which has the groups of the optimizer.
-static bool is_frozen(const Compilation *c, const Persistent *parameter) {
-  if (c->program == PROGRAM_TRAIN) {
-    map_put(c->frozen, map_key(parameter->name), parameter->group < 0);
-  }
-  return map_get_or(c->frozen, map_key(parameter->name), 0);
-}
-
 static ElementType type_of_tensor(const Compilation *c, const Persistent *tensor) {
   const Formats *formats = &c->spec->formats;
-  const bool narrow = formats->frozen != c->spec->real && tensor->role == ROLE_PARAMETER && is_frozen(c, tensor);
-  return tensor->role == ROLE_CACHE ? formats->activation : narrow ? formats->frozen : c->spec->real;
+  const bool narrow = formats->frozen != c->spec->real && tensor->role == ROLE_PARAMETER && codes_is_frozen(c, tensor);
+  const ElementType frozen = formats->frozen == TYPE_E4M3 ? formats->dot : formats->frozen;  // what has no codes
+  return tensor->role == ROLE_CACHE ? formats->activation : narrow ? frozen : c->spec->real;
 }
 
 bool pass_precision(Compilation *c) {
   Graph *graph = c->graph;
   Precision p = {.c = c, .graph = graph, .formats = &c->spec->formats, .real = c->spec->real};
+  graph->real = c->spec->real;
+  p.codes = codes_start(c);
   p.count = graph->values.count;
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
@@ -557,7 +558,6 @@ bool pass_precision(Compilation *c) {
   p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
   p.casts = map_create(c->arena);
   p.quantiser = quantiser_start(c, cast_to_base, &p);
-  graph->real = c->spec->real;
   for (int i = 0; i < graph->persistent.count; i++) {
     Persistent *tensor = &graph->persistent.at[i];
     if (tensor->type == TYPE_REAL) {

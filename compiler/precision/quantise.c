@@ -21,6 +21,8 @@
 // can be one product in 8 bits, as they are in other formats: of rows that are scaled alike.
 #include "compiler/precision/quantise.h"
 
+#include "compiler/precision/codes.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -29,11 +31,11 @@
 
 enum { SIZE_STEP = 16 };
 
-// The parameter that a value is, rounded and moved at most; or NULL.
+// The parameter that a value is, rounded, multiplied by its scales and moved at most; or NULL.
 Name quantiser_parameter(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   int64_t member = -1;
-  while (node && (op_same(node->op))) {
+  while (node && (op_same(node->op) || codes_multiplied(graph, node))) {
     member = node->op == OP_PART ? node->integer : member;
     node = graph_producer(graph, node->operands[0]);
   }

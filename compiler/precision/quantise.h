@@ -85,7 +85,8 @@ ValueId history_add(Graph *graph, const History *history);
 // Behind everything else: histories of the step are assigned, or have their first values.
 void quantiser_finish(Quantiser *q);
 
-Name quantiser_parameter(const Graph *graph, ValueId value);  // that the value is, rounded and moved at most; or NULL
+Name quantiser_parameter(const Graph *graph,
+                         ValueId value);  // that the value is, rounded, scaled and moved at most; or NULL
 bool comes_from_parameter(const Graph *graph, ValueId value);
 bool quantiser_eight_bits(ElementType type);
 bool quantiser_is_gradient(const Graph *graph, ValueId value);

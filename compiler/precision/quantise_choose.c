@@ -1,4 +1,5 @@
 // quantise_choose.c: which products are multiplied in 8 bits, and why others are not.
+#include "compiler/precision/codes.h"
 #include "compiler/precision/quantise.h"
 #include "compiler/spec/products.h"
 #include "compiler/spec/selector.h"
@@ -26,6 +27,9 @@ bool quantiser_is_gradient(const Graph *graph, ValueId value) {
 static const char *forward_refused(const Graph *graph, const Node *dot, const ProductRule *rule) {
   if (!comes_from_parameter(graph, dot->operands[0]) && !comes_from_parameter(graph, dot->operands[1])) {
     return "no operand is a parameter";
+  }
+  if (codes_stored(graph, dot->operands[0]) || codes_stored(graph, dot->operands[1])) {
+    return "its parameter is stored in 8 bits, with other scales";
   }
   return !sizes_fit(graph, dot) ? "a size is no multiple of 16" : rule->block ? quantiser_no_blocks(graph, dot) : NULL;
 }

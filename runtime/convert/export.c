@@ -131,6 +131,7 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
   static const char *const names[] = {CONVERT_TOKENIZER_JSON,
                                       CONVERT_TOKENIZER_MODEL,
                                       "tokenizer_config.json",
+                                      "added_tokens.json",
                                       "special_tokens_map.json",
                                       "generation_config.json",
                                       "chat_template.jinja",
@@ -176,6 +177,24 @@ static bool is_as_trained(const Export *x, const PlanRun *run, bool *same, Error
   return done;
 }
 
+// What adds tokens to a .model lies beside it.
+static bool beside_copy(const Export *x, const char *tokenizer, Error *error) {
+  static const char *const names[] = {"tokenizer_config.json", "added_tokens.json", "special_tokens_map.json"};
+  const char *slash = strrchr(tokenizer, '/');
+  bool done = true;
+  for (size_t i = 0; done && i < sizeof names / sizeof *names; i++) {
+    char from[IO_PATH_MAX], to[IO_PATH_MAX], *text = NULL;
+    size_t size;
+    done = io_path(from, error, "%.*s%s", slash ? (int)(slash - tokenizer + 1) : 0, tokenizer, names[i]) &&
+           io_path(to, error, "%s/%s", x->part, names[i]);
+    if (done && io_is_file(from)) {
+      done = io_read_file(from, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, to, text, size, error);
+    }
+    free(text);
+  }
+  return done;
+}
+
 static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   char target[IO_PATH_MAX], *text = NULL;
   size_t size;
@@ -201,7 +220,8 @@ static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   }
   const char *name = tokenizer_name(text, size);
   const bool done =
-      !name || (io_path(target, error, "%s/%s", x->part, name) && io_replace_file(NULL, target, text, size, error));
+      !name || (io_path(target, error, "%s/%s", x->part, name) && io_replace_file(NULL, target, text, size, error) &&
+                (strcmp(name, CONVERT_TOKENIZER_MODEL) != 0 || beside_copy(x, tokenizer, error)));
   x->result->tokenizer = done && name;
   free(text);
   return done;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "compiler/plan/artefact.h"
+#include "runtime/convert/adapters.h"
 #include "runtime/convert/peft.h"
 
 typedef struct {
@@ -40,8 +41,8 @@ static bool trained_alone(const Choice *c) {
   return true;
 }
 
-static bool all_zero(Choice *c, const Pair *pair, bool *zero) {
-  const Weight *weight = &c->saved->weights.at[pair->part[0]];
+static bool is_zero(Choice *c, int part, bool *zero) {
+  const Weight *weight = &c->saved->weights.at[part];
   const size_t bytes = (size_t)(weight_count(weight) * element_type_bytes(weight->type));
   unsigned char *elements = malloc(bytes + 1);
   const bool done = (elements || error_set(c->error, 3, "no memory to read '%.100s'", weight->name)) &&
@@ -51,6 +52,15 @@ static bool all_zero(Choice *c, const Pair *pair, bool *zero) {
     *zero = elements[i] == 0;
   }
   free(elements);
+  return done;
+}
+
+static bool all_zero(Choice *c, const Pair *pair, bool *zero) {
+  bool done = true;
+  *zero = true;
+  for (int p = 0; done && *zero && p < pair->part_count; p++) {
+    done = is_zero(c, pair->part[p], zero);
+  }
   return done;
 }
 
@@ -114,6 +124,27 @@ static json_t *target_modules(const Choice *c) {
   return names;
 }
 
+// Are weights stored as rows in, columns out (Conv1D of GPT-2)? Of the model's lines the first one with an adapter says
+// it.
+static bool stored_in_out(const Choice *c) {
+  const MappingAdapter *names = &c->mapping.adapters.at[0];
+  for (int i = 0; i < c->model->tensors.count; i++) {
+    const MappingTensor *line = &c->model->tensors.at[i], *in = &c->mapping.tensors.at[0];
+    const char *stem;
+    size_t length;
+    if (pattern_fits(names->into, line->name, &stem, &length) &&
+        strcmp(pattern_name(c->saved->arena, names->factor[0], stem, length), in->name) == 0) {
+      // The first factor is [rank, what goes in].
+      for (int f = 0; f < line->factor_count; f++) {
+        if (strcmp(line->factor[f].axis, in->factor[1].axis) == 0) {
+          return line->factor[f].dimension == 0;
+        }
+      }
+    }
+  }
+  return false;
+}
+
 // The directory of Hugging Face that training began with, if there was one.
 static const char *base_model(const Saved *saved) {
   return saved->frozen && hf_is(saved->frozen->from) ? saved->frozen->from : NULL;
@@ -134,6 +165,7 @@ bool export_peft(Saved *saved, const Mapping *model, Pairs *pairs, json_t **conf
   const char *from = base_model(saved);
   *base = from != NULL;
   json_object_set_new(*config, "target_modules", target_modules(&c));
+  json_object_set_new(*config, "fan_in_fan_out", json_boolean(stored_in_out(&c)));
   json_object_set_new(*config, "base_model_name_or_path", from ? json_string(from) : json_null());
   return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/convert/adapters.h"
+#include "runtime/convert/peft_modules.h"
 
 static bool peft_text(Arena *arena, Mapping *mapping, Error *error) {
   const ModelFile *file = model_file("lora.peft");
@@ -71,9 +72,9 @@ bool peft_settings(Arena *arena, const HfFiles *files, ConfigSettings *settings,
 typedef struct {
   Arena *arena;
   const Weights *weights;
-  const MappingTensor *line;  // of the weight
-  const Weight *factor[2];    // one of each, of the first layer
-  const char *part[2];        // their names, with {axis}
+  const MappingTensor *line;               // of the weights
+  const Weight *factor[2];                 // one of each, of the first layer and the first weight
+  const char *part[2][MAPPING_MAX_PARTS];  // their names, with {axis}, of each weight
   Error *error;
 } Beside;
 
@@ -110,9 +111,11 @@ static const char *rank_axis(const Beside *b) {
 }
 
 // The dimension of the weight's tensor whose axes a factor has, and beside it the rank, which is the first or the last.
+// Of a tensor with several weights the second factor has them all, in their order.
 static bool factor_tensor(const Beside *b, int which, const char *name, const char *rank, MappingTensor *made) {
-  *made = (MappingTensor){.name = name, .dimension_count = 2, .part_count = 1, .line = b->line->line};
-  made->part[0] = b->part[which];
+  *made = (MappingTensor){
+      .name = name, .dimension_count = 2, .part_count = which ? b->line->part_count : 1, .line = b->line->line};
+  memcpy(made->part, b->part[which], sizeof made->part);
   const MappingFactor low = {.axis = rank, .dimension = which};
   int dimension = -1;
   if (which == 0) {
@@ -120,12 +123,12 @@ static bool factor_tensor(const Beside *b, int which, const char *name, const ch
   }
   for (int f = 0; f < b->line->factor_count; f++) {
     MappingFactor factor = b->line->factor[f];
-    if (!has_axis(b->factor[which], factor.axis)) {
+    if (strcmp(factor.axis, "parts") == 0 ? which == 0 : !has_axis(b->factor[which], factor.axis)) {
       continue;
     }
     if ((dimension >= 0 && dimension != factor.dimension) || made->factor_count + 1 >= MAPPING_MAX_FACTORS) {
       return error_set(b->error, 1, "'%s' has axes of several dimensions of '%s': it is no adapter that peft has",
-                       b->part[which], b->line->name);
+                       b->part[which][0], b->line->name);
     }
     dimension = factor.dimension;
     factor.dimension = 1 - which;
@@ -134,31 +137,76 @@ static bool factor_tensor(const Beside *b, int which, const char *name, const ch
   if (which == 1) {
     made->factor[made->factor_count++] = low;
   }
-  return dimension >= 0 || error_set(b->error, 1, "'%s' has no axis of '%s'", b->part[which], b->line->name);
+  return dimension >= 0 || error_set(b->error, 1, "'%s' has no axis of '%s'", b->part[which][0], b->line->name);
 }
 
-static bool beside_add(Beside *b, const MappingAdapter *adapter, Mapping *mapping) {
+// The adapter of a weight of the line, if the model has it.
+static bool part_find(Beside *b, const Mapping *model, int part) {
+  for (int a = 0; a < model->adapters.count; a++) {
+    const MappingAdapter *adapter = &model->adapters.at[a];
+    const char *stem;
+    size_t length;
+    if (!pattern_fits(adapter->into, b->line->part[part], &stem, &length)) {
+      continue;
+    }
+    const Weight *factor[2];
+    for (int f = 0; f < 2; f++) {
+      b->part[f][part] = pattern_name(b->arena, adapter->factor[f], stem, length);
+      factor[f] = weight_like(b->weights, b->part[f][part]);
+    }
+    if (factor[0] && factor[1]) {
+      memcpy(b->factor, part == 0 ? factor : b->factor, sizeof factor);
+      return true;
+    }
+  }
+  return false;
+}
+
+// One matrix has one first factor. *has: all weights of the line have adapters; none has: that is no error.
+static bool parts_find(Beside *b, const Mapping *model, bool *has) {
+  int count = 0;
+  *has = false;
+  for (int p = 0; p < b->line->part_count; p++) {
+    count += part_find(b, model, p);
+  }
+  for (int p = 1; count == b->line->part_count && p < count; p++) {
+    if (strcmp(b->part[0][p], b->part[0][0]) != 0) {
+      return error_set(
+          b->error, 1,
+          "'%s' and '%s' are first factors of adapters of one tensor, '%s', which has one in a directory of "
+          "PEFT: let them be one parameter, as models/gpt2.mdl has it",
+          b->part[0][0], b->part[0][p], b->line->name);
+    }
+  }
+  *has = count > 0 && count == b->line->part_count;
+  return count == 0 || *has ||
+         error_set(b->error, 1,
+                   "some weights of the tensor '%s' have adapters, and some have none: peft has one for all of it",
+                   b->line->name);
+}
+
+static bool beside_add(Beside *b, const Mapping *model, Mapping *mapping) {
   const MappingAdapter *names = &mapping->adapters.at[0];
-  const char *stem, *tensor_stem;
-  size_t length, tensor_length;
-  if (b->line->part_count != 1 || !pattern_fits(adapter->into, b->line->part[0], &stem, &length) ||
-      !pattern_fits(names->into, b->line->name, &tensor_stem, &tensor_length)) {
+  const char *stem;
+  size_t length;
+  bool has;
+  if (!pattern_fits(names->into, b->line->name, &stem, &length)) {
     return true;
   }
-  for (int f = 0; f < 2; f++) {
-    b->part[f] = pattern_name(b->arena, adapter->factor[f], stem, length);
-    b->factor[f] = weight_like(b->weights, b->part[f]);
+  if (!parts_find(b, model, &has)) {
+    return false;
   }
-  if (!b->factor[0] || !b->factor[1]) {
-    return true;  // a weight without an adapter
+  if (!has) {
+    return true;
   }
   const char *rank = rank_axis(b);
   if (!rank) {
-    return error_set(b->error, 1, "'%s' and '%s' share no axis that '%s' lacks", b->part[0], b->part[1], b->line->name);
+    return error_set(b->error, 1, "'%s' and '%s' share no axis that '%s' lacks", b->part[0][0], b->part[1][0],
+                     b->line->name);
   }
   for (int f = 0; f < 2; f++) {
     MappingTensor made;
-    if (!factor_tensor(b, f, pattern_name(b->arena, names->factor[f], tensor_stem, tensor_length), rank, &made)) {
+    if (!factor_tensor(b, f, pattern_name(b->arena, names->factor[f], stem, length), rank, &made)) {
       return false;
     }
     array_push(b->arena, &mapping->tensors, made);
@@ -173,10 +221,8 @@ bool peft_mapping(Arena *arena, const Mapping *model, const Weights *weights, Ma
   Beside b = {.arena = arena, .weights = weights, .error = error};
   for (int i = 0; i < model->tensors.count; i++) {
     b.line = &model->tensors.at[i];
-    for (int a = 0; a < model->adapters.count; a++) {
-      if (!beside_add(&b, &model->adapters.at[a], mapping)) {
-        return false;
-      }
+    if (!beside_add(&b, model, mapping)) {
+      return false;
     }
   }
   return true;
@@ -196,7 +242,9 @@ bool peft_pairs(Arena *arena, const Mapping *mapping, const Mapping *model, cons
     return false;
   }
   for (int i = 0; i < pairs->count; i++) {
-    pairs->at[i].part[0] = number[pairs->at[i].part[0]];
+    for (int p = 0; p < pairs->at[i].part_count; p++) {
+      pairs->at[i].part[p] = number[pairs->at[i].part[p]];
+    }
   }
   return true;
 }
@@ -209,11 +257,12 @@ bool peft_prepare(Arena *arena, Layer *layer, const Mapping *model, const ModelN
          (layer->mapping.tensors.count > 0 ||
           error_set(error, 1,
                     "the model '%s' has no adapters that %s names, for those in %s: a model has them where its text "
-                    "says so, as models/llama.mdl with rank = 8",
+                    "says so, as those of models/ do with rank = 8",
                     numbers->model ? numbers->model : "", model->path, layer->path)) &&
          config_settings(arena, &layer->mapping, &layer->files, &ignored, error) &&
          config_fits(arena, &layer->mapping, numbers, &layer->files, error) &&
-         peft_pairs(arena, &layer->mapping, model, numbers, weights, &layer->pairs, &unsaid, error);
+         peft_pairs(arena, &layer->mapping, model, numbers, weights, &layer->pairs, &unsaid, error) &&
+         peft_modules_fit(arena, layer, error);
 }
 
 const char *peft_module(Arena *arena, const Mapping *mapping, const char *tensor, bool *second) {

@@ -314,8 +314,8 @@ static bool characters_add(const Job *job, const uint8_t *text, size_t length, b
   return true;
 }
 
-// The bytes of the space that begins here, as Unicode has it; 0: none does.
-static size_t space_at(const uint8_t *text, size_t length) {
+// The bytes of the space that begins here, as Unicode has it; 0: none does. `spelled`: U+2581 is one as well.
+static size_t space_at(const uint8_t *text, size_t length, bool spelled) {
   static const char *const wide[] = {"\xc2\x85",     "\xc2\xa0",     "\xe1\x9a\x80", "\xe2\x80\xa8",
                                      "\xe2\x80\xa9", "\xe2\x80\xaf", "\xe2\x81\x9f", "\xe3\x80\x80"};
   if (length > 0 && (text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))) {
@@ -326,17 +326,45 @@ static size_t space_at(const uint8_t *text, size_t length) {
       return strlen(wide[i]);
     }
   }
-  return length >= 3 && text[0] == 0xe2 && text[1] == 0x80 && text[2] >= 0x80 && text[2] <= 0x8a ? 3 : 0;
+  const bool letter = spelled && length >= 3 && memcmp(text, space_letter, 3) == 0;
+  return letter || (length >= 3 && text[0] == 0xe2 && text[1] == 0x80 && text[2] >= 0x80 && text[2] <= 0x8a) ? 3 : 0;
 }
 
 // The end of a text without the spaces that it ends with.
-static size_t spaces_cut(const uint8_t *text, size_t begin, size_t end) {
+static size_t spaces_cut(const uint8_t *text, size_t begin, size_t end, bool spelled) {
   for (size_t size = 1; size <= 3;) {
-    const bool space = end >= begin + size && space_at(text + end - size, size) == size;
+    const bool space = end >= begin + size && space_at(text + end - size, size, spelled) == size;
     end -= space ? size : 0;
     size = space ? 1 : size + 1;
   }
   return end;
+}
+
+// Text between added tokens: a text of its own, but that a space may stand ahead of the first alone.
+static bool sentence_part(const Job *job, const uint8_t *text, size_t length, bool more, bool ends, size_t *used) {
+  Encoder *e = job->encoder;
+  return sentence_add(e->tokenizer, &e->sentence, e->slots, text, length, more, e->goes_on && ends, used, job->list,
+                      job->error);
+}
+
+// A text that begins with an added token: of those without a name the space ahead of the text is a part of its own.
+static bool prefix_put(const Job *job, const Added *added) {
+  Encoder *e = job->encoder;
+  size_t used;
+  if (!e->tokenizer->sentence || e->tokenizer->prefix != PREFIX_FIRST || added->bare ||
+      !e->tokenizer->sentence->prefix) {
+    return true;
+  }
+  e->sentence.begun = true;
+  return sentence_part(job, (const uint8_t *)" ", 1, false, false, &used);
+}
+
+// Behind an added token.
+static void part_begin(Encoder *encoder) {
+  encoder->inside = false;
+  encoder->begun = true;
+  sentence_state_end(&encoder->sentence, false);
+  encoder->sentence.begun = encoder->tokenizer->prefix == PREFIX_FIRST;
 }
 
 bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, size_t *used, TokenList *tokens,
@@ -344,10 +372,11 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
   const Tokenizer *tokenizer = encoder->tokenizer;
   const Job job = {encoder, tokens, error};
   const uint8_t *bytes = (const uint8_t *)text;
-  if (tokenizer->sentence) {
-    return sentence_add(tokenizer, &encoder->sentence, encoder->slots, bytes, length, more, encoder->goes_on, used,
-                        tokens, error);
+  if (tokenizer->sentence && tokenizer->added_count == 0) {
+    return sentence_part(&job, bytes, length, more, true, used);
   }
+  // There U+2581 was made a space before text is cut.
+  const bool spelled = tokenizer->sentence && tokenizer->prefix == PREFIX_FIRST;
   // Behind `safe` an added token may begin whose end is not here yet, or a neighbour that it must not have.
   const size_t longest = tokenizer->added_count > 0 ? (size_t)tokenizer->added_longest + 1 : 0;
   const size_t safe = !more ? length : length > longest ? length - longest : 0;
@@ -360,9 +389,11 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     }
     size_t end = at, taken;
     const bool left = added ? added->left : more && tokenizer->added_left;  // or may be
-    end = left ? spaces_cut(bytes, begin, end) : end;
-    if (!(tokenizer->characters ? characters_add : plain_add)(&job, bytes + begin, end - begin, !added && more,
-                                                              &taken)) {
+    end = left ? spaces_cut(bytes, begin, end, spelled) : end;
+    const bool open = !added && more, first = end == begin && !encoder->begun && !encoder->sentence.begun;
+    if (!(tokenizer->sentence     ? sentence_part(&job, bytes + begin, end - begin, open, !added, &taken)
+          : tokenizer->characters ? characters_add(&job, bytes + begin, end - begin, open, &taken)
+                                  : plain_add(&job, bytes + begin, end - begin, open, &taken))) {
       return false;
     }
     if (!added) {
@@ -373,20 +404,23 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     }
     size_t behind = at + (size_t)added->length;
     for (size_t size = 1; added->right && size > 0; behind += size) {
-      size = space_at(bytes + behind, length - behind);
+      size = space_at(bytes + behind, length - behind, spelled);
     }
     if (more && added->right && length - behind < 3) {  // more spaces may follow
       *used = end;
       return true;
     }
+    if (first && !prefix_put(&job, added)) {
+      return false;
+    }
     if (!tokens_add(tokens, added->token)) {
       return error_set(error, 3, "no memory for tokens");
     }
     *used = behind;
-    encoder->inside = false;
-    encoder->begun = true;
+    part_begin(encoder);
   }
   encoder->begun &= more || encoder->goes_on;
   encoder->inside &= more || encoder->goes_on;
+  sentence_state_end(&encoder->sentence, more || encoder->goes_on);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "runtime/data/sentence_added.h"
 #include "runtime/io.h"
 
 typedef struct {
@@ -64,6 +65,40 @@ static bool corpus_add(const Data *data, XXH3_state_t *corpus, Error *error) {
          (file_add(corpus, data_facts(data).path, false, error) && (!mask || file_add(corpus, mask, false, error)));
 }
 
+// Is it a .model of SentencePiece?
+static bool is_model(const char *path, bool *model, Error *error) {
+  enum { LOOK = 16 };
+  char begin[LOOK];
+  int64_t bytes;
+  int fd;
+  if (!io_open_sized(path, &fd, &bytes, error)) {
+    return false;
+  }
+  const size_t length = bytes < LOOK ? (size_t)bytes : LOOK;
+  const bool done = io_read(fd, path, 0, begin, length, error);
+  *model = done && sentence_looks(begin, length);
+  close(fd);
+  return done;
+}
+
+// A file and what it is read with: tokens that files beside it add.
+static bool tokenizer_add(XXH3_state_t *hash, const char *path, Error *error) {
+  SentenceAdded added = {0};
+  Buffer text = {0};
+  bool model = false;
+  Arena *arena = arena_create();
+  bool done = (arena || error_set(error, 3, "no memory to read %s", path)) && file_add(hash, path, true, error) &&
+              is_model(path, &model, error) && (!model || sentence_added_read(arena, path, &added, error));
+  if (done && added.there) {
+    sentence_added_text(&added, &text);
+    done = !text.failed || error_set(error, 3, "no memory to read %s", path);
+    XXH3_64bits_update(hash, text.text, text.length);
+  }
+  buffer_free(&text);
+  arena_destroy(arena);
+  return done;
+}
+
 static bool tokenizers_add(const Data *data, XXH3_state_t *tokenizer, Error *error) {
   const int parts = data_parts(data);
   for (int i = 0; i < parts; i++) {
@@ -72,7 +107,7 @@ static bool tokenizers_add(const Data *data, XXH3_state_t *tokenizer, Error *err
     }
   }
   const char *path = parts > 0 ? NULL : data_tokenizer_path(data);
-  return !path || file_add(tokenizer, path, true, error);
+  return !path || tokenizer_add(tokenizer, path, error);
 }
 
 // The sources that evaluations read, where the recipe names some.
@@ -115,7 +150,7 @@ static bool print_tokenizer(const Data *data, const char *path, uint64_t *print,
   bool done = tokenizer || error_set(error, 3, "no memory");
   if (done) {
     XXH3_64bits_reset(tokenizer);
-    done = data ? tokenizers_add(data, tokenizer, error) : !path || file_add(tokenizer, path, true, error);
+    done = data ? tokenizers_add(data, tokenizer, error) : !path || tokenizer_add(tokenizer, path, error);
     *print = XXH3_64bits_digest(tokenizer) | 1;
   }
   XXH3_freeState(tokenizer);

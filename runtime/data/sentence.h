@@ -43,7 +43,8 @@ enum { SPACE_CODE = 1 };
 
 struct Sentence {
   SentenceKind kind;
-  SentencePiece *pieces;  // tokenizer->kinds of them
+  SentencePiece *pieces;
+  int32_t count;  // of them; tokens behind these were added
   int32_t unknown;
   bool byte_fallback;
   Charsmap charsmap;
@@ -94,6 +95,7 @@ typedef struct {     // of one text, piece by piece; zero-initialise
 // sentence_model.c
 bool sentence_looks(const char *text, size_t length);  // whether a file may be one, by how it begins
 bool sentence_model(Tokenizer *tokenizer, const char *text, size_t length, Error *error);
+int32_t sentence_piece(const Tokenizer *tokenizer, const char *text);  // the piece of this text, whatever it is, or -1
 // The piece that is a symbol of this text, or -1; `control`: also one that text does not become.
 int32_t sentence_symbol(const Tokenizer *tokenizer, const char *text, bool control);
 

@@ -28,8 +28,8 @@ static int32_t rank_of(const float *scores, int32_t count, float score) {
 static size_t characters_set(Tokenizer *t, TrieText *characters) {
   Sentence *s = t->sentence;
   size_t count = 0;
-  s->texts = t->kinds;
-  for (int32_t i = 0; i < t->kinds; i++) {
+  s->texts = t->sentence->count;
+  for (int32_t i = 0; i < t->sentence->count; i++) {
     const SentencePiece *piece = &s->pieces[i];
     for (int32_t at = 0, size; piece_is_text(piece) && at < piece->length; at += size) {
       size = utf8_character(piece->text + at, (size_t)(piece->length - at));
@@ -49,11 +49,11 @@ static bool merges_set(Tokenizer *t) {
   Sentence *s = t->sentence;
   size_t cuts = 0;
   int32_t count = 0, distinct = 0;
-  float *scores = malloc(sizeof *scores * (size_t)t->kinds);
+  float *scores = malloc(sizeof *scores * (size_t)t->sentence->count);
   if (!scores) {
     return false;
   }
-  for (int32_t i = 0; i < t->kinds; i++) {
+  for (int32_t i = 0; i < t->sentence->count; i++) {
     const bool merged = s->pieces[i].kind == PIECE_NORMAL || s->pieces[i].kind == PIECE_UNUSED;
     cuts += merged ? (size_t)s->pieces[i].length : 0;
     scores[count] = s->pieces[i].score;
@@ -65,7 +65,7 @@ static bool merges_set(Tokenizer *t) {
     scores[distinct - 1] = scores[i];
   }
   tokenizer_merges_reserve(t, s->kind == SENTENCE_BPE ? cuts : 0);
-  for (int32_t i = 0; i < t->kinds && s->kind == SENTENCE_BPE; i++) {
+  for (int32_t i = 0; i < t->sentence->count && s->kind == SENTENCE_BPE; i++) {
     const SentencePiece *p = &s->pieces[i];
     for (int32_t cut = 1; (p->kind == PIECE_NORMAL || p->kind == PIECE_UNUSED) && cut < p->length; cut++) {
       const int64_t first = map_get_bytes_or(&t->words, p->text, (size_t)cut, -1);
@@ -132,7 +132,7 @@ static void tokens_set(Tokenizer *t, const TrieText *characters, size_t count, c
   Sentence *s = t->sentence;
   s->token_of = ARENA_ARRAY(t->arena, int32_t, s->texts);
   for (int32_t i = 0; i < s->texts; i++) {
-    s->token_of[i] = i < t->kinds && s->pieces[i].kind != PIECE_UNUSED ? i : s->unknown;
+    s->token_of[i] = i < t->sentence->count && s->pieces[i].kind != PIECE_UNUSED ? i : s->unknown;
   }
   for (size_t i = 0; i < count && s->kind == SENTENCE_CHAR; i++) {
     const TrieText *text = &characters[i];
@@ -145,7 +145,7 @@ bool sentence_bpe_tables(Tokenizer *tokenizer, const Map *reserved) {
   Sentence *s = tokenizer->sentence;
   Arena *arena = tokenizer->arena;
   size_t most = 0;
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     most += (size_t)s->pieces[i].length;
   }
   TrieText *characters = ARENA_ARRAY(arena, TrieText, most);
@@ -154,8 +154,8 @@ bool sentence_bpe_tables(Tokenizer *tokenizer, const Map *reserved) {
   if (!trie_build(arena, characters, count, &s->characters) || !merges_set(tokenizer)) {
     return false;
   }
-  s->halves = arena_alloc(arena, sizeof *s->halves * (size_t)tokenizer->kinds);
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  s->halves = arena_alloc(arena, sizeof *s->halves * (size_t)tokenizer->sentence->count);
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     s->halves[i][0] = s->halves[i][1] = -1;
     if (s->pieces[i].kind == PIECE_UNUSED) {
       halves_find(tokenizer, i, s->halves[i]);
@@ -167,10 +167,10 @@ bool sentence_bpe_tables(Tokenizer *tokenizer, const Map *reserved) {
 // The tokens of a text that stands at bytes. Returns its length, 0 where memory is missing.
 static size_t text_put(const Tokenizer *t, int32_t text, const uint8_t *bytes, size_t length, TokenList *out) {
   const Sentence *s = t->sentence;
-  const int32_t piece = text < t->kinds ? text : text > s->texts ? text - s->texts - 1 : -1;
+  const int32_t piece = text < t->sentence->count ? text : text > s->texts ? text - s->texts - 1 : -1;
   const size_t size = piece >= 0 ? (size_t)s->pieces[piece].length : (size_t)utf8_character(bytes, length);
   const int32_t token = text < s->texts ? s->token_of[text] : piece >= 0 ? s->token_of[piece] : s->unknown;
-  if (text < t->kinds && s->halves[text][0] >= 0) {  // it is UNUSED
+  if (text < t->sentence->count && s->halves[text][0] >= 0) {  // it is UNUSED
     const size_t first = text_put(t, s->halves[text][0], bytes, length, out);
     return first > 0 && text_put(t, s->halves[text][1], bytes + first, length - first, out) > 0 ? size : 0;
   }

@@ -323,6 +323,7 @@ bool sentence_model(Tokenizer *tokenizer, const char *text, size_t length, Error
     return false;
   }
   r.sentence->pieces = ARENA_ARRAY(arena, SentencePiece, tokenizer->kinds);
+  r.sentence->count = tokenizer->kinds;
   if (!fields(&r, r.begin, length, model_field, &token) || !model_check(&r)) {
     return false;
   }
@@ -334,10 +335,21 @@ bool sentence_model(Tokenizer *tokenizer, const char *text, size_t length, Error
 
 int32_t sentence_symbol(const Tokenizer *tokenizer, const char *text, bool control) {
   const size_t length = strlen(text);
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     const SentencePiece *piece = &tokenizer->sentence->pieces[i];
     if ((piece->kind == PIECE_USER || (control && piece->kind == PIECE_CONTROL)) && (size_t)piece->length == length &&
         memcmp(piece->text, text, length) == 0) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+int32_t sentence_piece(const Tokenizer *tokenizer, const char *text) {
+  const size_t length = strlen(text);
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
+    const SentencePiece *piece = &tokenizer->sentence->pieces[i];
+    if ((size_t)piece->length == length && memcmp(piece->text, text, length) == 0) {
       return i;
     }
   }

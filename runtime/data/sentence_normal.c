@@ -161,7 +161,7 @@ void sentence_joins(Tokenizer *tokenizer) {
   enum { BITS_A_PAIR = 16, LEAST_BITS = 1 << 12 };
   Sentence *s = tokenizer->sentence;
   size_t pairs = 0, bits = LEAST_BITS;
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     pairs +=
         piece_joins(s, &s->pieces[i]) ? (size_t)s->pieces[i].length / 4 : 0;  // those that are not of ASCII are few
   }
@@ -170,7 +170,7 @@ void sentence_joins(Tokenizer *tokenizer) {
   }
   s->joins = ARENA_ARRAY(tokenizer->arena, uint64_t, bits / 64);
   s->join_mask = bits - 1;
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     const SentencePiece *piece = &s->pieces[i];
     uint32_t before = 0;
     for (int32_t at = 0; piece_joins(s, piece) && at < piece->length;) {

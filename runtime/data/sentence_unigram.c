@@ -12,17 +12,17 @@
 bool sentence_unigram_tables(Tokenizer *tokenizer) {
   static const float unknown_penalty = 10;
   Sentence *s = tokenizer->sentence;
-  TrieText *texts = ARENA_ARRAY(tokenizer->arena, TrieText, tokenizer->kinds);
+  TrieText *texts = ARENA_ARRAY(tokenizer->arena, TrieText, tokenizer->sentence->count);
   float least = FLT_MAX;
   size_t count = 0;
-  s->scores = ARENA_ARRAY(tokenizer->arena, float, tokenizer->kinds);
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  s->scores = ARENA_ARRAY(tokenizer->arena, float, tokenizer->sentence->count);
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     const SentencePiece *piece = &s->pieces[i];
     least = piece->kind == PIECE_NORMAL ? fminf(least, piece->score) : least;
   }
   s->unknown_score = least - unknown_penalty;
   s->widest = fabsf(s->unknown_score);
-  for (int32_t i = 0; i < tokenizer->kinds; i++) {
+  for (int32_t i = 0; i < tokenizer->sentence->count; i++) {
     const SentencePiece *piece = &s->pieces[i];
     // Symbols of the user are better than all pieces, whose scores are logarithms of probabilities; long ones most of
     // all.

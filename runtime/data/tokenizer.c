@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/data/sentence.h"
+#include "runtime/data/sentence_added.h"
 #include "runtime/data/tokenizer_internal.h"
 #include "runtime/io.h"
 
@@ -87,7 +87,9 @@ static void tokenizer_finish(Tokenizer *tokenizer) {
   }
 }
 
-bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer **tokenizer, Error *error) {
+// `beside`: what lies beside the file may add tokens.
+static bool tokenizer_make(const char *path, const char *text, size_t length, bool beside, Tokenizer **tokenizer,
+                           Error *error) {
   Arena *arena = arena_create();
   if (!arena) {
     return error_set(error, 3, "no memory");
@@ -98,7 +100,7 @@ bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer
   const size_t blank = strspn(text, " \t\r\n");
   const bool json = blank < length && text[blank] == '{';
   const bool sentence = sentence_looks(text, length);
-  if (!(sentence ? sentence_model(made, text, length, error)
+  if (!(sentence ? sentence_model(made, text, length, error) && (!beside || sentence_added(made, path, error))
         : json   ? tokenizer_json(made, text, length, error)
                  : tokenizer_ranks(made, text, length, error))) {
     tokenizer_close(made);
@@ -107,6 +109,10 @@ bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer
   tokenizer_finish(made);
   *tokenizer = made;
   return true;
+}
+
+bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer **tokenizer, Error *error) {
+  return tokenizer_make(path, text, length, false, tokenizer, error);
 }
 
 bool tokenizer_cutter(const char *pattern, Tokenizer **tokenizer, Error *error) {
@@ -134,7 +140,7 @@ bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error) {
   if (!io_read_file(path, MOST_BYTES, &text, &length, error)) {
     return false;
   }
-  const bool done = tokenizer_read(path, text, length, tokenizer, error);
+  const bool done = tokenizer_make(path, text, length, true, tokenizer, error);
   free(text);
   return done;
 }
@@ -176,19 +182,17 @@ const uint8_t *tokenizer_bytes(const Tokenizer *tokenizer, int32_t token, int32_
 }
 
 int32_t tokenizer_added(const Tokenizer *tokenizer, const char *text) {
-  if (tokenizer->sentence) {
-    return sentence_symbol(tokenizer, text, false);
-  }
   for (int i = 0; i < tokenizer->added_count; i++) {
     if (strcmp(tokenizer->added[i].text, text) == 0) {
       return tokenizer->added[i].token;
     }
   }
-  return -1;
+  return tokenizer->sentence ? sentence_symbol(tokenizer, text, false) : -1;
 }
 
 int32_t tokenizer_symbol(const Tokenizer *tokenizer, const char *text) {
-  return tokenizer->sentence ? sentence_symbol(tokenizer, text, true) : tokenizer_added(tokenizer, text);
+  const int32_t added = tokenizer_added(tokenizer, text);
+  return added < 0 && tokenizer->sentence ? sentence_symbol(tokenizer, text, true) : added;
 }
 
 bool tokens_add(TokenList *tokens, int32_t token) {

@@ -4,7 +4,8 @@
 // A Tokenizer is immutable once it was read; an Encoder has the working memory of one thread. Tokens are those that the
 // packages tokenizers, tiktoken and sentencepiece make, without what they add at the beginning and the end. Bytes that
 // are no UTF-8 are pieces by themselves, or with SentencePiece U+FFFD. Tokens of bytes decode to the very text; those
-// of characters may have a space ahead of it, and those of SentencePiece decode to its normal form.
+// of characters may have a space ahead of it, and those of SentencePiece decode to its normal form. Tokens that files
+// of transformers add to a .model are known where these lie beside it.
 #ifndef MDL_RUNTIME_DATA_TOKENIZER_H
 #define MDL_RUNTIME_DATA_TOKENIZER_H
 
@@ -24,7 +25,7 @@ typedef struct {  // on the heap; zero-initialise
 #define TOKENIZER_BYTES "bytes"
 
 bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error);
-// The same of a text that was read; `path` is for messages.
+// The same of a text that was read, and of nothing beside it; `path` is for messages.
 bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer **tokenizer, Error *error);
 void tokenizer_close(Tokenizer *tokenizer);
 

@@ -25,6 +25,7 @@ typedef struct {  // text that is a token wherever it stands, such as <|endoftex
   const char *text;
   int32_t length, token;
   bool left, right;  // spaces beside it go with it
+  bool bare;         // of a model of SentencePiece: where a text begins with it, no space is put ahead
 } Added;
 
 typedef struct {  // a cut of text into matches of a pattern and what lies between them

@@ -137,3 +137,12 @@ same "states without GPUs" "$(records absent state | xargs)" "no devices no devi
 same "rows of stand-ins" "$(records broken state | wc -l) $(records broken state | head -n 1)" "3 no devices"
 expect 0 "$MDL" ablate small.mdl layout=eight,tp2 --device cpu --steps 1 --out threads
 same "states on the CPU" "$(records threads state | xargs)" "done done"
+
+# A loss that is a sum is not called one of a token, nor compared with a mean.
+sed 's/loss = mean(/loss = sum(/' small.mdl > sum.mdl
+expect 0 "$MDL" ablate sum.mdl batch=4,8 --device cpu --steps 2 --out sums
+mentions out "losses are sums over the tokens of a batch, and not nats per token"
+mentions out "a loss of one says little beside that of another"
+mentions sums/ablate.svg "loss, a sum over the tokens of a batch"
+same "sums" "$(records sums summed | xargs)" "true true"
+mentions agree/ablate.svg "loss, nats per token"

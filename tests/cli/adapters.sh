@@ -157,6 +157,36 @@ refused modules_to_save '["lm_head"]' "modules_to_save"
 refused rank_pattern '{"q_proj": 4}' "rank_pattern"
 refused init_lora_weights '"pissa"' "init_lora_weights"
 refused new_kind 1 "new_kind"
+refused alpha_pattern '{"q_proj": 4}' "alpha_pattern"
+refused target_modules '["q_proj", "proj"]' "target_modules leaves out the module 'model.layers.0." "lora_A.weight'"
+refused target_modules '".*\\.(q|k|v|o|gate|up)_proj"' "target_modules leaves out the module 'model.layers.0.mlp.down_proj'"
+refused target_modules '".*(q"' "target_modules: the pattern" "cannot be read"
+refused target_modules null "target_modules is not understood"
+refused target_modules '[]' "target_modules is not understood"
+refused target_modules '["q_proj", 3]' "target_modules is not understood: a list of names alone is wanted"
+refused exclude_modules '["lm_head", "layers.1.mlp.up_proj"]' "exclude_modules names the module 'model.layers.1.mlp.up_proj'"
+refused exclude_modules '".*layers\\.1\\..*"' "exclude_modules names the module 'model.layers.1."
+refused exclude_modules '{"a": 1}' "exclude_modules is not understood"
+refused layers_to_transform '[1]' "layers_to_transform leaves out the module 'model.layers.0."
+refused layers_to_transform '0' "layers_to_transform leaves out the module 'model.layers.1."
+refused layers_to_transform '"all"' "layers_to_transform is not understood"
+refused layers_pattern '"layers"' "layers_pattern is not understood"
+taken() {  # KEY VALUE [KEY VALUE]: says the same otherwise
+  rm -rf odd && cp -r peft odd
+  python "$@" << 'END'
+said = json.load(open("odd/adapter_config.json"))
+for key, value in zip(sys.argv[1::2], sys.argv[2::2]):
+    said[key] = json.loads(value)
+json.dump(said, open("odd/adapter_config.json", "w"))
+END
+  rm -rf otherwise
+  expect 0 "$MDL" convert base-hf --adapters odd -o otherwise --data text.txt
+  cmp "$(model back 0)" "$(model otherwise 0)" || die "$*"
+}
+taken target_modules '"all-linear"'
+taken target_modules '".*_proj"' exclude_modules '["lm_head"]'
+taken layers_to_transform '[0, 1, 7]'
+taken layers_to_transform '[0, 1]' layers_pattern '["h", "layers"]'
 refused r 3 "is [2, 16] there, [3, 16] is wanted"
 refused r 0 "says that r is 0: the rank of adapters is a whole number from 1 on"
 refused lora_alpha null "lora_alpha"

@@ -35,7 +35,7 @@ expect 0 "$MDLC" check lora.mdl --recipe tune
 expect 0 "$MDLC" compile lora.mdl --recipe tune -o tune.mdlx
 expect 0 "$MDL" inspect tune.mdlx
 mentions out "parameters          49 tensors" "of these frozen     21 tensors"
-for precision in bf16 bf16_frozen; do
+for precision in bf16 bf16_frozen fp8_frozen; do
   expect 0 "$MDLC" explain lora.mdl --recipe tune --precision $precision --json
   cp out $precision.json
 done
@@ -67,8 +67,17 @@ assert 2 * size(narrow_frozen) == size(frozen)
 assert any(".lora." not in t["name"] for t in copies) and all(".lora." in t["name"] for t in narrow_copies)
 saved = wide["parameters"] + wide["copies"] - narrow["parameters"] - narrow["copies"]
 assert saved >= 0.6 * size(frozen), (wide, narrow)
+
+coded, scales, least = states("fp8_frozen")
+weights = [t for t in coded if t["type"] == "e4m3"]
+others = {"table", "final_norm.scale"} | {f"layers.{i}.{n}_norm.scale" for i in (0, 1) for n in ("attn", "mlp")}
+assert {t["name"] for t in coded if t["type"] == "bf16"} == others and len(weights) == 15, coded
+assert {t["name"] for t in scales if ".lora." not in t["name"]} == {"scale." + t["name"] for t in weights}
+assert least["parameters"] == narrow["parameters"] - size(weights)
 END
 python3 states.py || die "what a plan has of frozen weights"
+expect 0 "$MDLC" print lora.mdl --recipe tune --precision fp8_frozen --layout stages --rank 1
+mentions out '"scale.layers.1.q.w"'
 
 # From weights of others: adapters are fresh, and add nothing yet.
 train lora.mdl --recipe base --out base --device cpu
@@ -121,6 +130,58 @@ for layout in single fsdp stages; do
   losses "bf16-$layout" > other
   losses bf16 | paste -d' ' - other | awk '{ if ($2 - $4 > 0.02 || $4 - $2 > 0.02) exit 1 }' || die "16 bits, $layout"
 done
+# In 8 bits: rounded once, alike under all layouts and when it goes on; checkpoints hold the numbers in 16 bits.
+for layout in single two fsdp stages; do
+  tune --from base --out "fp8-$layout" --precision fp8_frozen --layout $layout --steps 3
+  losses "fp8-$layout" > other
+  losses bf16 | head -3 | paste -d' ' - other | awk '{ if ($2 - $4 > 0.05 || $4 - $2 > 0.05) exit 1 }' || die "8 bits, $layout"
+done
+cat > eight.py << 'END'
+from array import array
+import sys
+
+names = sys.argv[1:]
+sys.argv[2:] = sys.argv[1:2]
+exec(open("tensors.py").read().split("before, after")[0])
+
+
+def numbers(tensor):
+    dtype, data = tensor
+    return array("f", data if dtype == "F32" else b"".join(b"\0\0" + data[i : i + 2] for i in range(0, len(data), 2)))
+
+
+base, *runs = (tensors(name) for name in names)
+worst = 0
+for name, tensor in base.items():
+    assert all(run[name] == runs[0][name] for run in runs), name + " depends on the layout"
+    most = 0.0665 if name.endswith(".w") else 0.004
+    for was, now in zip(numbers(tensor), numbers(runs[0][name])):
+        error = abs(was - now) / max(abs(was), 1e-4)
+        assert error <= most, (name, was, now)
+        worst = max(worst, error)
+assert worst > 0.03, "nothing was rounded to 8 bits"
+END
+python3 eight.py "$(model base 4)" "$(model fp8-single 3)" "$(model fp8-two 3)" "$(model fp8-fsdp 3)" "$(model fp8-stages 3)" ||
+  die "weights in 8 bits"
+train fp8-single --resume --steps 6 --device cpu
+tune --from base --out fp8-whole --precision fp8_frozen
+same "in two parts, 8 bits" "$(weights fp8-single 6)" "$(weights fp8-whole 6)"
+tune --from base --out fp8-alone --precision fp8_frozen --save-trained
+same "saved alone, 8 bits" "$(losses fp8-whole)" "$(losses fp8-alone)"
+for run in fp8-whole fp8-alone; do
+  expect 0 "$MDL" eval $run
+  grep '^loss' out > $run.loss
+  expect 0 "$MDL" generate $run --prompt ab --tokens 3 --tokenizer bytes
+done
+same "evaluated, 8 bits" "$(cat fp8-whole.loss)" "$(cat fp8-alone.loss)"
+tune --out fp8-first --precision fp8_frozen --steps 1
+train lora.mdl --recipe tune --resume --out fp8-whole --precision bf16_frozen --steps 7 --device cpu
+cat lora.mdl - > both.mdl << 'END'
+precision both { base bf16; frozen e4m3; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 8); }
+END
+expect 0 "$MDLC" explain both.mdl --recipe tune --precision both --set embed=32 --set ffn=32 --set rank=16 --set hd=16
+mentions out "its parameter is stored in 8 bits, with other scales"
+
 expect 0 "$MDL" eval bf16-single
 tune --out biased --precision bf16_frozen --set biased=true --steps 2
 train bf16-single --resume --steps 7 --device cpu

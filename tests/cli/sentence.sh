@@ -70,6 +70,32 @@ mv odd.json gone
 expect 0 "$MDL" convert odd --to hf -o gone-hf
 mentions out "gone-hf has no tokenizer"
 
+# Tokens that files of transformers add to a model that they lie beside, in every command; they go with the weights.
+mkdir added
+cp bpe.model added/tokenizer.model
+cat > added/tokenizer_config.json << 'END'
+{"tokenizer_class": "LlamaTokenizer", "additional_special_tokens": ["<|turn|>"], "added_tokens_decoder": {
+  "0": {"content": "<unk>"}, "1": {"content": "<s>"}, "2": {"content": "</s>"}, "700": {"content": "<|turn|>"}}}
+END
+encoded() {  # TEXT TOKENIZER
+  printf '%s' "$1" > part.txt
+  expect 0 "$MDL" data encode part.txt --tokenizer "$2" --raw --type u32 -o part.bin
+  od -An -v -tu4 -w4 part.bin | tr -d ' ' | sed '$d'
+}
+same "text is cut at added tokens" "$(encoded "You may<|turn|> copy it</s>x" added/tokenizer.model)" \
+  "$(encoded "You may" bpe.model; echo 700; encoded " copy it" bpe.model; echo 2; encoded x bpe.model)"
+sed 's|odd.json/pieces|added/tokenizer.model|' odd.mdl > added.mdl
+expect 1 "$MDL" train added.mdl --recipe odd --out added-run --device cpu
+mentions err "701"
+train added.mdl --recipe odd --set vocab=704 --out added-run --device cpu
+expect 0 "$MDL" convert added-run --to hf -o added-hf
+cmp added/tokenizer_config.json added-hf/tokenizer_config.json || die "what adds tokens did not go with the weights"
+expect 0 "$MDL" convert added-hf -o added-back --data licence.txt
+cmp added/tokenizer_config.json added-back/hf/tokenizer_config.json || die "what adds tokens was not kept"
+sed -i 's/turn/change/g' added/tokenizer_config.json
+expect 1 "$MDL" eval added-run
+mentions err "is not the one that this run was trained with"
+
 # What is damaged, or is no such model, is said.
 head -c 3000 bpe.model > short.model
 expect 1 "$MDL" data encode licence.txt --tokenizer short.model -o none.bin

@@ -18,12 +18,20 @@ TOKENS = torch.randint(0, VOCAB, (24,), generator=torch.Generator().manual_seed(
 SIZES = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              intermediate_size=48, max_position_embeddings=48)
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+GPT2 = hf.GPT2Config(vocab_size=VOCAB, n_positions=48, n_embd=32, n_layer=2, n_head=4)
+BLOOM = hf.BloomConfig(vocab_size=VOCAB, hidden_size=32, n_layer=2, n_head=4)
 MODELS = {
     "llama": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES), dict(r=4, lora_alpha=6, target_modules=ALL)),
     "llama-two": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES), dict(r=3, lora_alpha=16, target_modules=["q_proj", "v_proj"])),
     "llama-layer": (hf.LlamaForCausalLM, hf.LlamaConfig(**SIZES, tie_word_embeddings=True),
                     dict(r=2, lora_alpha=2, target_modules=ALL, layers_to_transform=[1])),
     "mistral": (hf.MistralForCausalLM, hf.MistralConfig(**SIZES, sliding_window=7), dict(r=2, lora_alpha=8, target_modules=ALL)),
+    "gpt2": (hf.GPT2LMHeadModel, GPT2, dict(r=3, lora_alpha=8, target_modules=["c_attn", "c_proj", "c_fc"], fan_in_fan_out=True)),
+    "gpt2-attention": (hf.GPT2LMHeadModel, GPT2, dict(r=2, lora_alpha=8, target_modules=["c_attn"], fan_in_fan_out=True)),
+    "bloom": (hf.BloomForCausalLM, BLOOM,
+              dict(r=2, lora_alpha=8, target_modules=["query_key_value", "dense", "dense_h_to_4h", "dense_4h_to_h"])),
+    "gemma": (hf.GemmaForCausalLM, hf.GemmaConfig(**SIZES, head_dim=8), dict(r=2, lora_alpha=8, target_modules=ALL)),
+    "qwen3": (hf.Qwen3ForCausalLM, hf.Qwen3Config(**SIZES, head_dim=8), dict(r=2, lora_alpha=8, target_modules=ALL)),
     "qwen2": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**SIZES), dict(r=2, lora_alpha=8, target_modules=ALL)),
 }
 
