@@ -1,6 +1,6 @@
-// checkpoint_faults_test.c: each allocation and each call of the system that saving, loading and going on make fails
-// once: that is told, with status 3 where memory is missing, no checkpoint that was there is lost or called damaged,
-// and what is done without faults is right.
+// checkpoint_faults_test.c: each call of the system and every second allocation that saving, loading and going on make
+// fails once, of whole runs one in so many: that is told, with status 3 where memory is missing, no checkpoint that was
+// there is lost or called damaged, and what is done without faults is right.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
