@@ -76,7 +76,7 @@ done
 # Adapters beside frozen weights: losses as on the CPU; what is frozen keeps its bits; adapters alone are loaded again.
 sed "s|\"../models|\"$ROOT/models|; s|\"LICENSE\"|\"$ROOT/LICENSE\"|; s|\"README.md\"|\"$ROOT/README.md\"|" "$ROOT/examples/lora.mdl" > lora.mdl
 train lora.mdl --recipe base --precision fp32 --device cpu --steps 60 --out base
-for precision in fp32 bf16_frozen; do
+for precision in fp32 bf16_frozen fp8_frozen; do
   for place in cpu gpu; do
     device=$DEVICE
     [ "$place" = gpu ] || device=cpu
