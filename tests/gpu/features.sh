@@ -66,8 +66,8 @@ sed -n "/^cat > bad.mdl/,/^END/p" "$ROOT/tests/cli/blame.sh" | sed '1d;$d' > bad
 cp "$ROOT/LICENSE" .
 for forward in true false; do
   for device in cpu "$DEVICE"; do
-    train bad.mdl --set forward=$forward --blame --device "$device" --out "blame-$forward-$device-$RANDOM"
-    grep blame out | sed 's/.*the first value/the first value/; s/ at \[.*//' > "blamed-$device"
+    train bad.mdl --set forward=$forward --blame --device "$device" --out "bad-$forward-$device-$RANDOM"
+    grep "blame  " out | sed 's/.*the first value/the first value/; s/ at \[.*//' > "blamed-$device"
   done
   [ -s blamed-cpu ] || die "nothing is blamed on the CPU"
   same "blame" "$(cat blamed-cpu)" "$(cat "blamed-$DEVICE")"
