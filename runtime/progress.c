@@ -28,8 +28,8 @@ static void header_ranks(Log *log, const ProgressFacts *facts) {
     buffer_format(&text, "%s%s %lld", i ? " x " : "", plan->mesh[i].name, (long long)plan->mesh[i].size);
   }
   if (text.text && plan_ranks(plan) > 1) {
-    log_line(log, LOG_FAINT "ranks" LOG_PLAIN "     %lld ranks (%s) as %s", (long long)plan_ranks(plan),
-             text.text, facts->processes ? "processes" : "threads");
+    log_line(log, LOG_FAINT "ranks" LOG_PLAIN "     %lld ranks (%s) as %s", (long long)plan_ranks(plan), text.text,
+             facts->processes ? "processes" : "threads");
   }
   buffer_free(&text);
 }

@@ -322,7 +322,7 @@ static void test_unused(void **state) {
 // The gradient of a score is not there yet when the score is made.
 static void test_scores_before_gradients(void **state) {
   (void)state;
-  for (short port = SCORE_DOT; port <= SCORE_GRADIENT; port++) {
+  for (int port = SCORE_DOT; port <= SCORE_GRADIENT; port++) {
     Arena *arena = arena_create();
     Plan *plan = sample_plan(arena);
     Attention *a = &plan->segments[0].instructions[5].as.attention;
@@ -342,7 +342,7 @@ static void test_scores_before_gradients(void **state) {
                                      .stride = {0, 0, 0, 0, 1}};
     }
     kernel->code = ARENA_ARRAY(arena, KernelInstruction, 2);
-    kernel->code[0] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, port, 0, 0};
+    kernel->code[0] = (KernelInstruction){KERNEL_LOAD, LEVEL_FULL, false, -1, -1, -1, (int16_t)port, 0, 0};
     kernel->code[1] = (KernelInstruction){KERNEL_STORE, LEVEL_FULL, false, 0, -1, -1, SCORE_MADE, 0, 0};
     kernels[0] = plan->kernels[0];
     kernels[1] = kernel;
