@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -529,6 +530,7 @@ static int run_words(const Program *program, const Command **command, int argc, 
 int options_main(const Program *program, int argc, char **argv) {
   const Command *command = NULL;
   streams_open();
+  signal(SIGXFSZ, SIG_IGN);  // a limit of files is told as a full disk is
   report_install(program->name, program->version, argc, argv);
   int status = run_words(program, &command, argc, argv);
   errno = 0;

@@ -37,3 +37,12 @@ expect 1 "$MDL" train "$SMALL" --steps 1 --out taken
 mentions err "--resume"
 expect 1 "$MDL" train "$SMALL" --steps 1 --out data --data missing.txt
 mentions err "missing.txt"
+# A limit of files ends no program: it is told as a full disk is.
+limited() {
+  bash -c "ulimit -f $1; shift; exec \"\$@\"" - "$@"
+}
+expect 1 limited 1 "$MDLC" compile "$SMALL" -o limited.mdlx
+mentions err "limited.mdlx" "File too large"
+[ ! -e limited.mdlx ] || die "a part of a plan has the name of one"
+expect 1 limited 60 "$MDL" train "$SMALL" --steps 2 --save-every 1 --out limited
+grep -q "File too large" out err || die "nobody said that files may be no larger"
