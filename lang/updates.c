@@ -338,8 +338,14 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   e->update = &context;
   forget_removed_step(e);
   if (units->count == 0) {
-    diag_error(e->diag, E036, e->spec->text->model->ast->name_span, "no parameter of '%s' would be trained",
-               e->spec->text->model->ast->name);
+    const Ast *model = e->spec->text->model->ast;
+    Diagnostic *error =
+        diag_error(e->diag, E036, model->name_span, "no parameter of '%s' would be trained", model->name);
+    if (e->graph->persistent.count > 0) {
+      diag_help(e->diag, error,
+                "the recipe freezes all of them; an optimizer behind `freeze *` that names some trains these, as "
+                "`optimizer lora: adamw();` trains adapters, where the model has them");
+    }
     return false;
   }
   ValueId squares = sum_over_parameters(e, NULL, SPAN_NONE);

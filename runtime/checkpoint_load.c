@@ -391,8 +391,9 @@ static void file_compare(const States *states, const CheckpointFile *file, const
   }
 }
 
-static bool tensor_read(const Safetensors *file, const SafetensorsTensor *tensor, const PlanState *state, void *dense,
-                        Error *error) {
+static bool tensor_read(const Safetensors *file, const SafetensorsTensor *tensor, const States *states,
+                        const LogicalState *logical, void *dense, Error *error) {
+  const PlanState *state = logical->state;
   if (strcmp(tensor->dtype, element_type_dtype(state->type)) == 0) {
     return safetensors_read(file, tensor, dense, error);
   }
@@ -401,6 +402,9 @@ static bool tensor_read(const Safetensors *file, const SafetensorsTensor *tensor
                     safetensors_read(file, tensor, raw, error) &&
                     elements_take(state->name, tensor->dtype, raw, state->type, dense,
                                   state_bytes(state) / element_type_bytes(state->type), error);
+  if (done && strcmp(tensor->dtype, element_type_dtype(TYPE_F32)) == 0) {
+    state_round_once(states, logical, TYPE_F32, raw, dense);
+  }
   free(raw);
   return done;
 }
@@ -415,7 +419,7 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   const SafetensorsTensor *tensor = safetensors_find(file, name);
   const bool begins =
       checkpoint_is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
-  done = done && (begins || tensor_read(file, tensor, state->state, dense, error)) &&
+  done = done && (begins || tensor_read(file, tensor, states, state, dense, error)) &&
          state_scatter(session, states, state, dense, error);
   free(dense);
   return done;

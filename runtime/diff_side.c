@@ -125,6 +125,7 @@ bool side_set_state(Arena *scratch, Side *side, const LogicalState *state, const
   for (int64_t i = 0; i < tensor->count; i++) {
     element_put(state->state->type, dense + i * bytes, tensor->data[i]);
   }
+  state_round_once(&side->states, state, TYPE_F64, tensor->data, dense);
   return state_scatter(&side->trial.session, &side->states, state, dense, error);
 }
 

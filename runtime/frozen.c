@@ -106,13 +106,28 @@ bool frozen_begin(Arena *arena, Session *session, const SourceOptions *options, 
 
 // --- when it goes on ---
 
+// What a run that stores parameters in the other width, f32 or f64, has noted of these numbers. That such a checkpoint
+// does not fit the plan is said where it is compared.
+static bool is_of_other_width(const FrozenTensor *was, const SourceValues *values) {
+  if (values->type != TYPE_F32) {
+    return frozen_is(was, TYPE_F32, values->type, values->elements, values->count);
+  }
+  double *wide = malloc(sizeof *wide * (size_t)values->count + 1);
+  for (int64_t i = 0; wide && i < values->count; i++) {
+    wide[i] = (double)((const float *)values->elements)[i];
+  }
+  const bool same = wide && frozen_is(was, TYPE_F64, TYPE_F64, wide, values->count);
+  free(wide);
+  return same;
+}
+
 static bool compare(void *context, const PlanState *state, const SourceValues *values, Error *error) {
   Frozen *frozen = context;
   for (int i = 0; values && i < frozen->tensors.count; i++) {
     FrozenTensor *tensor = &frozen->tensors.at[i];
     if (strcmp(tensor->name, state->name) == 0) {
       tensor->seen = true;
-      if (tensor->hash != hash_of(values)) {
+      if (tensor->hash != hash_of(values) && !is_of_other_width(tensor, values)) {
         return error_set(error, 1, "'%.100s' is another there", tensor->name);
       }
     }

@@ -86,12 +86,21 @@ static const char *word(const char *text, const char *otherwise) {
   return text && *text ? text : otherwise;
 }
 
+static void header_model(Log *log, const ProgressFacts *facts) {
+  const PlanRun *run = &facts->plan->run;
+  const double all = session_parameters(facts->set), trained = session_trained(facts->set);
+  char count[UNITS_MAX], part[UNITS_MAX], some[UNITS_MAX + 32] = "";
+  if (trained < all) {
+    snprintf(some, sizeof some, ", of which %s are trained", units_count(part, trained));
+  }
+  log_line(log, LOG_FAINT "model" LOG_PLAIN "     " LOG_BOLD "%s" LOG_PLAIN ", recipe %s: %s parameters%s, %s",
+           word(run->model, "?"), word(run->recipe, "?"), units_count(count, all), some, word(run->optimizer, "?"));
+}
+
 void progress_header(Log *log, const ProgressFacts *facts) {
   const PlanRun *run = &facts->plan->run;
   char a[32], b[32], c[32];
-  log_line(log, LOG_FAINT "model" LOG_PLAIN "     " LOG_BOLD "%s" LOG_PLAIN ", recipe %s: %s parameters, %s",
-           word(run->model, "?"), word(run->recipe, "?"), units_count(a, session_parameters(facts->set)),
-           word(run->optimizer, "?"));
+  header_model(log, facts);
   log_line(log, LOG_FAINT "layout" LOG_PLAIN "    %s, precision %s, on %s", word(run->layout, "one rank"),
            word(run->precision, element_type_name(facts->plan->real)), facts->device);
   if (*facts->attention) {

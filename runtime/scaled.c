@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kernels/cpu/convert.h"
+#include "runtime/element.h"
 
 const PlanState *scaled_scales(const Plan *plan, const PlanState *state) {
   static const char before[] = "scale.";
@@ -75,6 +76,17 @@ static float scale_of(float amax) {
   const float part = frexpf(amax, &exponent);
   const float scale = amax > 0 ? ldexpf(1, exponent - (part <= 0.875f ? 9 : 8)) : 0;
   return scale < FLT_MIN ? FLT_MIN : scale;
+}
+
+void scaled_round_to_odd(ElementType type, const void *numbers, int64_t count, uint16_t *dense) {
+  const char *at = numbers;
+  for (int64_t i = 0; i < count; i++) {
+    const double exact = element_get(type, at + i * element_type_bytes(type)), near = (double)f32_of_bf16(dense[i]);
+    if (near != exact && isfinite(exact)) {
+      const bool beyond = fabs(near) > fabs(exact);  // the one below has the bits of a number that is one less
+      dense[i] = (uint16_t)((beyond ? dense[i] - 1 : dense[i]) | 1);
+    }
+  }
 }
 
 void scaled_encode(const PlanState *state, const PlanState *scales, const uint16_t *dense, uint8_t *codes,

@@ -10,6 +10,10 @@
 // The state with the scales of a parameter in 8 bits; NULL: the state is none.
 const PlanState *scaled_scales(const Plan *plan, const PlanState *state);
 
+// Of numbers with more than 16 bits, which `dense` has rounded to the nearest: what is not exact becomes the neighbour
+// whose last bit is 1 (round to odd), of which scaled_encode makes the codes and scales of the numbers themselves.
+void scaled_round_to_odd(ElementType type, const void *numbers, int64_t count, uint16_t *dense);
+
 // Whole tensors, dense in written order. What is not finite is NaN in codes, and counts for no scale.
 void scaled_encode(const PlanState *state, const PlanState *scales, const uint16_t *dense, uint8_t *codes,
                    float *scale);

@@ -377,7 +377,7 @@ static bool held_before(const PlanSet *set, int stage, const char *name) {
   return false;
 }
 
-double session_parameters(const PlanSet *set) {
+static double parameters_of(const PlanSet *set, bool trained) {
   double count = 0;
   for (int stage = 0; stage < set->count; stage++) {
     const Plan *plan = set->plans[stage];
@@ -387,8 +387,17 @@ double session_parameters(const PlanSet *set) {
       for (int axis = 0; axis < state->axis_count; axis++) {
         elements *= (double)state->size[axis];
       }
-      count += state->role == STATE_PARAMETER && !held_before(set, stage, state->name) ? elements : 0;
+      const bool counts = state->role == STATE_PARAMETER && !(trained && state->frozen);
+      count += counts && !held_before(set, stage, state->name) ? elements : 0;
     }
   }
   return count;
+}
+
+double session_parameters(const PlanSet *set) {
+  return parameters_of(set, false);
+}
+
+double session_trained(const PlanSet *set) {
+  return parameters_of(set, true);
 }

@@ -41,6 +41,7 @@ void session_close(Session *session);  // also of a session that was only zeroed
 
 bool session_has(const Session *session, ProgramKind program);
 double session_parameters(const PlanSet *set);  // of all stages; what several of them hold counts once
+double session_trained(const PlanSet *set);     // of these, the ones that are not frozen
 const Plan *session_plan(const Session *session, int64_t rank);
 Device *session_device(const Session *session, int64_t rank);
 

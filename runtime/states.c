@@ -303,6 +303,13 @@ static bool scaled_scatter(Session *session, const StatePart *of, const void *de
   return done;
 }
 
+void state_round_once(const States *states, const LogicalState *state, ElementType type, const void *numbers,
+                      void *dense) {
+  if (states->part[state->first].scales && type != TYPE_BF16) {
+    scaled_round_to_odd(type, numbers, state_bytes(state->state) / element_type_bytes(state->state->type), dense);
+  }
+}
+
 bool state_scatter(Session *session, const States *states, const LogicalState *state, const void *dense, Error *error) {
   for (int i = 0; i < state->count; i++) {
     const StatePart *of = &states->part[state->first + i];
@@ -311,6 +318,21 @@ bool state_scatter(Session *session, const States *states, const LogicalState *s
     }
   }
   return true;
+}
+
+bool state_as_held(const States *states, const LogicalState *state, void *dense, Error *error) {
+  const StatePart *of = &states->part[state->first];
+  Scaled scaled;
+  if (!of->scales) {
+    return true;
+  }
+  const bool done = scaled_open(&scaled, of, error);
+  if (done) {
+    scaled_encode(of->state, of->scales, dense, scaled.codes, scaled.scale);
+    scaled_decode(of->state, of->scales, scaled.codes, scaled.scale, dense);
+  }
+  scaled_close(&scaled);
+  return done;
 }
 
 // A rank that holds something else than `dense` says of one part.

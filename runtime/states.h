@@ -35,7 +35,13 @@ int64_t state_bytes(const PlanState *state);  // of the whole tensor
 // Between the parts on the ranks and the whole tensor, dense in written order. Gathering reads each element from one of
 // the ranks that hold it; scattering writes it on all of them, and zeros where the layout pads.
 bool state_gather(Session *session, const States *states, const LogicalState *state, void *dense, Error *error);
-// The same from wherever the persistent memory of ranks is read.
+// Between reading whole tensors and state_scatter: what ranks hold in 8 bits is rounded once, from `numbers`, and not
+// from `dense`, which is those in the format of the state.
+void state_round_once(const States *states, const LogicalState *state, ElementType type, const void *numbers,
+                      void *dense);
+// What state_gather gives after state_scatter of `dense`, in its place.
+bool state_as_held(const States *states, const LogicalState *state, void *dense, Error *error);
+// Gathers from wherever the persistent memory of ranks is read.
 typedef struct {
   const PlanSet *set;
   // One of the two: copies bytes, for one thread, which is the one that saves; or says where they lie, to any threads.

@@ -21,6 +21,16 @@ bool trainer_chart(Trainer *t, Error *error) {
   return run_file(&t->run, "loss.svg", path, error) && chart_write(path, &text, &t->metrics, error);
 }
 
+static bool is_frozen(const PlanSet *set, const char *name) {
+  for (int s = 0; s < set->count; s++) {
+    const int at = plan_find_state(set->plans[s], name);
+    if (at >= 0) {
+      return set->plans[s]->states[at].frozen;
+    }
+  }
+  return false;
+}
+
 // A checkpoint of numbers that are not finite is of no use, and nothing will make them finite again.
 static bool saved_judge(Trainer *t, const CheckpointFacts *facts, Error *error) {
   char from[96] = "no checkpoint before it is good";
@@ -30,6 +40,13 @@ static bool saved_judge(Trainer *t, const CheckpointFacts *facts, Error *error) 
   }
   if (t->good >= 0) {
     snprintf(from, sizeof from, "the newest good checkpoint, of step %lld, is kept", (long long)t->good);
+  }
+  if (facts->not_finite[0] && is_frozen(t->set, facts->not_finite)) {
+    return error_set(
+        error, 4,
+        "'%s' holds numbers that are not finite, and no step changes it, since it is frozen: training began "
+        "with them; give --from other weights",
+        facts->not_finite);
   }
   if (facts->not_finite[0]) {
     return error_set(error, 4,

@@ -74,6 +74,36 @@ static void test_rows_are_rounded_once(void **state) {
   check_rows(false);
 }
 
+// From f32 by way of 16 bits, but rounded once: the nearest of 8 bits, and the scale of the largest itself.
+static void test_numbers_of_32_bits_are_rounded_once(void **state) {
+  (void)state;
+  const PlanState one = {.role = STATE_PARAMETER, .type = TYPE_E4M3, .axis_count = 1, .axis = {"in"}, .size = {8}};
+  const PlanState scales = {.role = STATE_COPY, .type = TYPE_F32};
+  // Beside the middle between two codes on either side, upon it, and beside the largest code.
+  const float most[] = {448, 448.5f, -448.5f, 447.5f};
+  for (size_t m = 0; m < sizeof most / sizeof *most; m++) {
+    const float numbers[] = {most[m], 17.001f, 16.999f, -17.001f, 17, 0x1.000002p-10f, 0x1p-140f, 19.001f};
+    uint16_t dense[8], back[8];
+    uint8_t codes[8];
+    float scale;
+    for (int i = 0; i < 8; i++) {
+      dense[i] = bf16_of_f32(numbers[i]);
+    }
+    scaled_round_to_odd(TYPE_F32, numbers, 8, dense);
+    scaled_encode(&one, &scales, dense, codes, &scale);
+    scaled_decode(&one, &scales, codes, &scale, back);
+    assert_true(scale == (fabsf(most[m]) > 448 ? 2.0f : 1.0f));
+    for (int i = 0; i < 8; i++) {
+      assert_true(f32_of_bf16(back[i]) == f32_of_e4m3(e4m3_of_f32(numbers[i] / scale)) * scale);
+    }
+  }
+  const float odd[] = {INFINITY, NAN, -0.0f};
+  uint16_t dense[] = {bf16_of_f32(INFINITY), bf16_of_f32(NAN), bf16_of_f32(-0.0f)}, before[3];
+  memcpy(before, dense, sizeof dense);
+  scaled_round_to_odd(TYPE_F32, odd, 3, dense);
+  assert_memory_equal(before, dense, sizeof dense);
+}
+
 // The largest of a row is rounded down to 224 scales: another scale the second time, the same numbers.
 static void test_the_same_numbers_with_another_scale(void **state) {
   (void)state;
@@ -113,8 +143,8 @@ static void test_what_is_not_finite(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_rows_are_rounded_once),
-                                     cmocka_unit_test(test_the_same_numbers_with_another_scale),
-                                     cmocka_unit_test(test_what_is_not_finite)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_rows_are_rounded_once), cmocka_unit_test(test_numbers_of_32_bits_are_rounded_once),
+      cmocka_unit_test(test_the_same_numbers_with_another_scale), cmocka_unit_test(test_what_is_not_finite)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

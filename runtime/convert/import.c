@@ -198,12 +198,31 @@ static bool import_compile(Import *m, Error *error) {
                    diag->all.count ? diag->all.at[0].message : "no memory");
 }
 
+// A parameter that ranks hold in 8 bits: rounded once, from 32.
+static bool read_scaled(Import *m, int w, const LogicalState *state, void *dense, bool *found, Error *error) {
+  Weight *weight = &m->weights.at[w];
+  const int64_t count = weight_count(weight);
+  float *wide = malloc(sizeof *wide * (size_t)count + 1);
+  weight->type = TYPE_F32;
+  bool done = (wide || error_set(error, 3, "no memory to read '%.100s'", weight->name)) &&
+              source_read(m->source, w, wide, found, error);
+  if (done && *found) {
+    done = elements_fit(weight->name, TYPE_F32, wide, state->state->type, dense, count, error);
+    state_round_once(&m->states, state, TYPE_F32, wide, dense);
+    done = done && state_as_held(&m->states, state, dense, error);
+  }
+  free(wide);
+  return done;
+}
+
 static bool read_weight(void *context, const PlanState *state, void *dense, Error *error) {
   Import *m = context;
   bool found = false;
   for (int w = 0; w < m->weights.count; w++) {
     if (strcmp(m->weights.at[w].name, state->name) == 0) {
-      const bool done = source_read(m->source, w, dense, &found, error);
+      const LogicalState *logical = states_find(&m->states, state->name);
+      const bool done = state_divides(&m->states, logical) ? source_read(m->source, w, dense, &found, error)
+                                                           : read_scaled(m, w, logical, dense, &found, error);
       if (done && !found) {  // a weight that has no adapter: nothing is added to it
         memset(dense, 0, (size_t)state_bytes(state));
       }

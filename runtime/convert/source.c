@@ -403,9 +403,12 @@ bool source_read(WeightSource *s, int w, void *dense, bool *found, Error *error)
          (layer_read(&s->layers[s->at[w]], &s->weights->at[w], w, dense, error) && frozen_compare(s, w, dense, error));
 }
 
-// What is read: as the session has it, but that what is watched, or has a hash, is not rounded to 16 bits first.
-static ElementType type_read(const PlanState *state, bool exact) {
-  return exact && state->type == TYPE_BF16 ? TYPE_F32 : state->type;
+// What is read: as the session has it, but that what is watched, has a hash, or becomes 8 bits is not rounded to 16
+// bits first.
+static ElementType type_read(const States *states, const char *name, bool exact) {
+  const LogicalState *logical = states_find(states, name);
+  const ElementType type = logical->state->type;
+  return (exact || !state_divides(states, logical)) && type == TYPE_BF16 ? TYPE_F32 : type;
 }
 
 static bool source_has_frozen(const WeightSource *s) {
@@ -434,6 +437,9 @@ static bool start_weight(Session *session, const States *states, WeightSource *s
     char *narrow = malloc((size_t)state_bytes(state->state) + 1);
     done = (narrow || error_set(error, 3, "no memory to load '%s'", weight->name)) &&
            elements_fit(weight->name, weight->type, dense, state->state->type, narrow, count, error);
+    if (done) {
+      state_round_once(states, state, weight->type, dense, narrow);
+    }
     free(dense);
     dense = narrow;
   }
@@ -459,7 +465,7 @@ bool source_start(Session *session, const SourceOptions *options, const SourceWa
               source_open(arena, &begins, &numbers, &weights, &source, error);
   const bool exact = watch || (done && source_has_frozen(source));
   for (int w = 0; done && w < weights.count; w++) {
-    weights.at[w].type = type_read(states_find(&states, weights.at[w].name)->state, exact);
+    weights.at[w].type = type_read(&states, weights.at[w].name, exact);
     done = start_weight(session, &states, source, w, watch, error);
   }
   if (done && source_notes(source)) {

@@ -117,6 +117,10 @@ END
 expect 0 "$MDL" convert peft -o back --data text.txt    # the model is where adapter_config.json says
 expect 0 "$MDL" convert base-hf --adapters peft -o back-too --data text.txt
 cmp "$(model back 0)" "$(model back-too 0)" || die "with the model named and found"
+# In 8 bits the run holds what training would begin with: weights rounded once.
+expect 0 "$MDL" convert base-hf --adapters peft -o back-8 --data text.txt --precision fp8_frozen
+still --from base-hf --adapters peft --out still-8 --precision fp8_frozen
+cmp "$(model back-8 0)" "$(model still-8 1)" || die "converted to 8 bits, and read in 8 bits"
 python "$(model base 2)" "$(model alone 3)" "$(model back 0)" << 'END'
 base, alone, back = (tensors(path) for path in sys.argv[1:])
 assert back == base | alone, "adapters of PEFT are others than those written"

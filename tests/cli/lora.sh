@@ -83,6 +83,7 @@ mentions out '"scale.layers.1.q.w"'
 train lora.mdl --recipe base --out base --device cpu
 expect 0 "$MDL" convert base --to hf -o base-hf
 tune --from base --out from-run
+mentions out "parameters, of which 928 are trained, adamw"
 mentions out "28 parameters of adapters are fresh: 'layers.0.down.lora.a'"
 tune --from base-hf --out from-hf
 same "run or hf" "$(weights from-run 6)" "$(weights from-hf 6)"
@@ -154,7 +155,8 @@ base, *runs = (tensors(name) for name in names)
 worst = 0
 for name, tensor in base.items():
     assert all(run[name] == runs[0][name] for run in runs), name + " depends on the layout"
-    most = 0.0665 if name.endswith(".w") else 0.004
+    # The nearest of e4m3 is wrong by 1/17 at most; by way of the nearest of 16 bits it would be by more.
+    most = 0.05883 if name.endswith(".w") else 0.004
     for was, now in zip(numbers(tensor), numbers(runs[0][name])):
         error = abs(was - now) / max(abs(was), 1e-4)
         assert error <= most, (name, was, now)
@@ -201,6 +203,11 @@ END
 train alone --resume --device cpu
 same "in two parts" "$(losses alone)" "$(losses from-hf)"
 expect 0 "$MDL" verify alone
+expect 1 "$MDL" train lora.mdl --recipe tune --resume --out alone --precision fp64 --steps 9 --device cpu
+mentions err "'layers.0.down.lora.a' is F32 [24, 2] there, F64 [24, 2] in the plan"
+tune --from base-hf --save-trained --out alone-64 --steps 1 --precision fp64
+expect 1 "$MDL" train lora.mdl --recipe tune --resume --out alone-64 --precision fp32 --steps 2 --device cpu
+mentions err "'layers.0.down.lora.a' is F64 [24, 2] there, F32 [24, 2] in the plan"
 expect 0 "$MDL" inspect alone
 expect 0 "$MDL" eval from-hf
 cp out whole
@@ -266,6 +273,14 @@ expect 1 "$MDL" eval alone
 mentions err "holds what was trained alone" "is another there"
 expect 1 "$MDL" convert alone --merge -o wrong
 mentions err "is not what it was in $PWD/base-hf"
+python3 - base-hf/model.safetensors << 'END'
+import sys
+with open(sys.argv[1], "r+b") as file:
+    file.seek(-4, 2)
+    file.write(b"\0\0\xc0\x7f")
+END
+expect 4 "$MDL" train lora.mdl --recipe tune --from base-hf --out odd --steps 1 --device cpu
+mentions err "holds numbers that are not finite, and no step changes it, since it is frozen"
 rm -r base-hf
 expect 1 "$MDL" train alone --resume --device cpu --steps 9
 mentions err "$PWD/base-hf"
