@@ -40,6 +40,12 @@ const char *checkpoint_role_name(StateRole role) {
   return names[role];
 }
 
+bool checkpoint_is_history(const char *name) {
+  static const char first[] = "fp8.", last[] = ".amax";
+  const size_t length = strlen(name), head = sizeof first - 1, tail = sizeof last - 1;
+  return length > head + tail && strncmp(name, first, head) == 0 && strcmp(name + length - tail, last) == 0;
+}
+
 typedef struct {
   json_t *root;
   char *text;

@@ -7,7 +7,8 @@
 //
 // Tensors are whole in it, whatever the layout: what was saved under one is loaded under any other. Files of tensors
 // have up to 2 GiB, or one tensor: where there is more, it is in model-00001-of-00003.safetensors and so on, which are
-// written at the same time, since a file is written by one thread at a time.
+// written at the same time, since a file is written by one thread at a time. All of them are open at once, so that
+// where there would be more than 128 of a kind they are larger.
 //
 // Saving writes a directory of another name, flushes everything in it and renames it, so that a crash at any moment
 // leaves the older checkpoints as they were. Loading verifies sizes and hashes before it touches the device.

@@ -303,6 +303,20 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
                                        (unsigned long long)actual, (unsigned long long)expected);
 }
 
+// A part, behind those that are open. What it holds may be damaged where its hash fits too.
+static bool part_open(const char *path, Safetensors **opened, Error *error) {
+  Safetensors *one = NULL;
+  bool is_damaged;
+  bool done = safetensors_open_judging(path, &one, &is_damaged, error);
+  if (done && *opened) {
+    done = safetensors_join(*opened, one, error);
+    is_damaged = !done;
+  }
+  *opened = *opened ? *opened : one;
+  error->status = is_damaged ? STATUS_DAMAGED : error->status;
+  return done;
+}
+
 // All parts of a file, as one. verify: sizes and hashes.
 static bool file_open(const json_t *root, const char *path, const CheckpointFile *file, bool verify,
                       Safetensors **opened, Error *error) {
@@ -311,11 +325,11 @@ static bool file_open(const json_t *root, const char *path, const CheckpointFile
   *opened = NULL;
   for (int part = 1; done && part <= parts; part++) {
     char name[CHECKPOINT_NAME_MAX], whole[IO_PATH_MAX];
-    Safetensors *one = NULL;
     checkpoint_part_name(file, part, parts, name);
-    done = io_path(whole, error, "%s/%s", path, name) && (!verify || file_verify(root, path, name, error)) &&
-           safetensors_open(whole, &one, error) && (!*opened || safetensors_join(*opened, one, error));
-    *opened = *opened ? *opened : one;
+    done = io_path(whole, error, "%s/%s", path, name) &&
+           (verify ? file_verify(root, path, name, error)
+                   : file_listed(root, name) || manifest_damaged(path, "does not list its files", error)) &&
+           part_open(whole, opened, error);
   }
   if (!done) {
     safetensors_close(*opened);
@@ -330,12 +344,6 @@ static void shape_write(char *text, size_t capacity, int count, const int64_t *s
   for (int i = 0; i < count && used + 24 < capacity; i++) {
     used += (size_t)snprintf(text + used, capacity - used, "%s%lld", i ? ", " : "", (long long)size[i]);
   }
-}
-
-bool checkpoint_is_history(const char *name) {
-  static const char first[] = "fp8.", last[] = ".amax";
-  const size_t length = strlen(name), head = sizeof first - 1, tail = sizeof last - 1;
-  return length > head + tail && strncmp(name, first, head) == 0 && strcmp(name + length - tail, last) == 0;
 }
 
 // Which parameters are frozen, and in which format those are, may be another in the run that reads them.
@@ -490,6 +498,16 @@ bool checkpoint_frozen(Arena *arena, const char *path, Frozen **frozen, Error *e
   return outcome(done, NULL, error);
 }
 
+// Is a tensor that the manifest says this of in the right file?
+static bool is_held(const json_t *said, const CheckpointFile *file) {
+  const char *role = json_string_value(json_object_get(said, "role"));
+  bool held = false;
+  for (int i = 0; role && i < (int)(sizeof file->holds / sizeof *file->holds); i++) {
+    held |= file->holds[i] && strcmp(role, checkpoint_role_name((StateRole)i)) == 0;
+  }
+  return held;
+}
+
 // Tensors of one file against what the manifest says of them. Those of version 1 say it too.
 static bool tensors_verify(const json_t *root, const char *path, const CheckpointFile *file, int *seen, Error *error) {
   Safetensors *open;
@@ -500,8 +518,8 @@ static bool tensors_verify(const json_t *root, const char *path, const Checkpoin
   bool done = true;
   for (int i = 0; done && i < safetensors_count(open); i++) {
     const SafetensorsTensor *tensor = safetensors_at(open, i);
-    const json_t *shape = json_object_get(json_object_get(all, tensor->name), "shape");
-    bool same = json_is_array(shape) && json_array_size(shape) == (size_t)tensor->axis_count;
+    const json_t *said = json_object_get(all, tensor->name), *shape = json_object_get(said, "shape");
+    bool same = is_held(said, file) && json_is_array(shape) && json_array_size(shape) == (size_t)tensor->axis_count;
     for (int a = 0; same && a < tensor->axis_count; a++) {
       same = json_integer_value(json_array_get(shape, (size_t)a)) == tensor->size[a];
     }

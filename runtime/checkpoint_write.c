@@ -17,6 +17,7 @@ enum { THREADS_LEAST = 2, THREADS_MOST = 8 };
 static const int64_t MEMORY_MOST = 256 << 20;  // bytes that are put together, but for a row or tensor that is larger
 static const int64_t PIECE_BYTES = 4 << 20;    // of a tensor that several threads put together
 static const int64_t FILE_BYTES = (int64_t)2 << 30;
+enum { FILES_MOST = 64 };  // all are open at once, and a process may not have many
 
 const CheckpointFile checkpoint_files[CHECKPOINT_FILE_COUNT] = {
     {"model.safetensors", {true, false, true}, false},
@@ -259,7 +260,7 @@ static int file_end(const Team *team, const CheckpointFile *file, int first, int
   for (; end < team->states->count; end++) {
     const PlanState *state = team->states->at[end].state;
     const int64_t more = is_written(state, file, team->facts) ? state_bytes(state) : 0;
-    if (bytes > 0 && more > most - bytes) {
+    if (more > 0 && bytes > 0 && more > most - bytes) {  // what is in other files begins none
       break;
     }
     bytes += more;
@@ -275,9 +276,21 @@ static int file_parts(const Team *team, const CheckpointFile *file, int64_t most
   return parts;
 }
 
+// Bytes of tensors that a part takes, unless it is one tensor. Where there would be very many parts they are larger:
+// two that follow each other have more than one takes, so that there are at most twice FILES_MOST.
+static int64_t part_bytes(const Team *team, const Io *io, const CheckpointFile *file) {
+  const int64_t most = io && io->part_bytes > 0 ? io->part_bytes : FILE_BYTES;
+  int64_t bytes = 0;
+  for (int i = 0; i < team->states->count; i++) {
+    const PlanState *state = team->states->at[i].state;
+    bytes += is_written(state, file, team->facts) ? state_bytes(state) : 0;
+  }
+  return file_parts(team, file, most) > 2 * FILES_MOST ? bytes / FILES_MOST : most;
+}
+
 // All parts of a file.
-static bool parts_begin(Team *team, Io *io, const CheckpointFile *file, int64_t most, const char *directory,
-                        Error *error) {
+static bool parts_begin(Team *team, Io *io, const CheckpointFile *file, const char *directory, Error *error) {
+  const int64_t most = part_bytes(team, io, file);
   const int parts = file_parts(team, file, most);
   bool done = true;
   for (int part = 1, first = 0; done && part <= parts; part++) {
@@ -440,11 +453,11 @@ static void team_run(Team *team) {
 }
 
 static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList *files, Error *error) {
-  const int64_t most = io && io->part_bytes > 0 ? io->part_bytes : FILE_BYTES;
   int parts[CHECKPOINT_FILE_COUNT] = {0}, count = 0;
   int64_t items = 0;
   for (int i = 0; i < CHECKPOINT_FILE_COUNT; i++) {
-    parts[i] = team->saved->source && checkpoint_files[i].optimizer ? 0 : file_parts(team, &checkpoint_files[i], most);
+    const CheckpointFile *file = &checkpoint_files[i];
+    parts[i] = team->saved->source && file->optimizer ? 0 : file_parts(team, file, part_bytes(team, io, file));
     files->parts += parts[i] > 1 ? parts[i] : 0;
     count += parts[i];
   }
@@ -459,7 +472,7 @@ static bool tensors_write(Io *io, Team *team, const char *directory, WrittenList
   }
   bool done = true;
   for (int i = 0; done && i < CHECKPOINT_FILE_COUNT; i++) {
-    done = parts[i] == 0 || parts_begin(team, io, &checkpoint_files[i], most, directory, error);
+    done = parts[i] == 0 || parts_begin(team, io, &checkpoint_files[i], directory, error);
   }
   if (done) {
     qsort(team->item, (size_t)team->count, sizeof *team->item, item_turns);

@@ -3,12 +3,15 @@
 
 #include <pthread.h>
 #include <setjmp.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 typedef struct {
   jmp_buf escape;
-  void **block;  // that the work has got and not given back
-  size_t count, capacity;
+  // Blocks that the work has got and not given back: each at the first free slot from its home on. Whole trees are
+  // given back in any order.
+  void **slot;
+  size_t count, capacity;  // capacity: a power of 2
 } Guard;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -16,19 +19,57 @@ static json_malloc_t allocate;  // what the library used before
 static json_free_t release;
 static _Thread_local Guard *guard;  // NULL: the library is used without
 
-// Room for one more block.
+static size_t home_of(const void *memory, size_t capacity) {
+  return (size_t)(((uint64_t)(uintptr_t)memory * 0x9e3779b97f4a7c15u) >> 32) & (capacity - 1);
+}
+
+static void slot_put(void **slot, size_t capacity, void *memory) {
+  size_t at = home_of(memory, capacity);
+  while (slot[at]) {
+    at = (at + 1) & (capacity - 1);
+  }
+  slot[at] = memory;
+}
+
+// Room for one more block: no more than half of the slots are taken.
 static bool guard_grow(Guard *of) {
-  if (of->count < of->capacity) {
+  if (of->count < of->capacity / 2) {
     return true;
   }
-  const size_t capacity = of->capacity > 0 ? of->capacity * 2 : 256;
-  void **longer = realloc(of->block, sizeof *longer * capacity);
-  if (!longer) {
+  const size_t capacity = of->capacity > 0 ? of->capacity * 2 : 512;
+  void **more = calloc(capacity, sizeof *more);
+  if (!more) {
     return false;
   }
-  of->block = longer;
+  for (size_t i = 0; i < of->capacity; i++) {
+    if (of->slot[i]) {
+      slot_put(more, capacity, of->slot[i]);
+    }
+  }
+  free(of->slot);
+  of->slot = more;
   of->capacity = capacity;
   return true;
+}
+
+// Those behind it move up, unless that is before their homes.
+static void guard_forget(Guard *of, const void *memory) {
+  const size_t mask = of->capacity - 1;
+  size_t hole = of->capacity > 0 ? home_of(memory, of->capacity) : 0;
+  while (of->capacity > 0 && of->slot[hole] && of->slot[hole] != memory) {
+    hole = (hole + 1) & mask;
+  }
+  if (of->capacity == 0 || !of->slot[hole]) {
+    return;  // it is of before
+  }
+  for (size_t next = (hole + 1) & mask; of->slot[next]; next = (next + 1) & mask) {
+    if (((next - home_of(of->slot[next], of->capacity)) & mask) >= ((next - hole) & mask)) {
+      of->slot[hole] = of->slot[next];
+      hole = next;
+    }
+  }
+  of->slot[hole] = NULL;
+  of->count--;
 }
 
 static void *guarded_allocate(size_t size) {
@@ -41,19 +82,15 @@ static void *guarded_allocate(size_t size) {
     longjmp(of->escape, 1);
   }
   if (memory) {
-    of->block[of->count++] = memory;
+    slot_put(of->slot, of->capacity, memory);
+    of->count++;
   }
   return memory;
 }
 
-// Most of what is freed was got a moment ago.
 static void guarded_release(void *memory) {
-  Guard *of = guard;
-  for (size_t i = of && memory ? of->count : 0; i > 0; i--) {
-    if (of->block[i - 1] == memory) {
-      of->block[i - 1] = of->block[--of->count];
-      break;
-    }
+  if (guard && memory) {
+    guard_forget(guard, memory);
   }
   release(memory);
 }
@@ -64,7 +101,7 @@ static void install(void) {
 }
 
 bool json_guarded(void (*work)(void *context), void *context) {
-  Guard of = {.block = NULL};
+  Guard of = {.slot = NULL};
   pthread_once(&once, install);
   guard = &of;
   const bool starved = setjmp(of.escape) != 0;
@@ -72,10 +109,10 @@ bool json_guarded(void (*work)(void *context), void *context) {
     work(context);
   }
   guard = NULL;
-  for (size_t i = 0; starved && i < of.count; i++) {
-    release(of.block[i]);
+  for (size_t i = 0; starved && i < of.capacity; i++) {
+    release(of.slot[i]);
   }
-  free(of.block);
+  free(of.slot);
   return !starved;
 }
 

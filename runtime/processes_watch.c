@@ -190,10 +190,11 @@ static void observe_all(Processes *processes) {
 // --- failures in words ---
 
 static const char *asked_for(AskKind kind) {
-  return kind == ASK_OPEN                       ? "opening its device"
-         : kind == ASK_RUN || kind == ASK_WAIT  ? "its run"
-         : kind == ASK_READ || kind == ASK_COPY ? "reading its memory"
-                                                : "writing its memory";
+  const bool reads = kind == ASK_READ || kind == ASK_COPY || kind == ASK_COPIED;
+  return kind == ASK_OPEN                      ? "opening its device"
+         : kind == ASK_RUN || kind == ASK_WAIT ? "its run"
+         : reads                               ? "reading its memory"
+                                               : "writing its memory";
 }
 
 // Nothing has moved for the deadline: because of whom?

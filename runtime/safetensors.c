@@ -1,6 +1,8 @@
 // safetensors.c: the header, checked.
 #include "runtime/safetensors.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +19,7 @@ struct Safetensors {
   SafetensorsTensor *tensors;
   const SafetensorsTensor **named;  // the same, by name
   Safetensors *next;                // joined with it, or NULL
+  bool damaged;                     // it is no safetensors file
 };
 
 static const struct {
@@ -110,6 +113,16 @@ static const char *metadata_check(const json_t *metadata) {
   return NULL;
 }
 
+static bool __attribute__((format(printf, 3, 4))) broken(Safetensors *file, Error *error, const char *format, ...) {
+  char why[ERROR_MAX];
+  va_list args;
+  va_start(args, format);
+  vsnprintf(why, sizeof why, format, args);
+  va_end(args);
+  file->damaged = true;
+  return error_set(error, 1, "%s", why);
+}
+
 static bool header_check(Safetensors *file, Error *error) {
   const char *name;
   json_t *entry;
@@ -125,7 +138,7 @@ static bool header_check(Safetensors *file, Error *error) {
                       : json_is_object(entry) ? tensor_parse(entry, tensor, file->data_bytes)
                                               : "is not an object";
     if (why) {
-      return error_set(error, 1, "%s is damaged: '%.200s' %s", file->path, name, why);
+      return broken(file, error, "%s is damaged: '%.200s' %s", file->path, name, why);
     }
     tensor->name = name;
     file->count += !metadata;
@@ -138,16 +151,16 @@ static bool header_check(Safetensors *file, Error *error) {
   int64_t covered = 0;
   for (int i = 0; i < file->count; i++) {
     if (file->tensors[i].begin != covered) {
-      return error_set(error, 1,
-                       "%s is damaged: '%.200s' begins at byte %lld of the data, but what comes before it %s %lld",
-                       file->path, file->tensors[i].name, (long long)file->tensors[i].begin,
-                       file->tensors[i].begin > covered ? "ends at" : "reaches to", (long long)covered);
+      return broken(file, error,
+                    "%s is damaged: '%.200s' begins at byte %lld of the data, but what comes before it %s %lld",
+                    file->path, file->tensors[i].name, (long long)file->tensors[i].begin,
+                    file->tensors[i].begin > covered ? "ends at" : "reaches to", (long long)covered);
     }
     covered = file->tensors[i].end;
   }
   if (covered != file->data_bytes) {
-    return error_set(error, 1, "%s is damaged: its tensors cover %lld bytes of %lld", file->path, (long long)covered,
-                     (long long)file->data_bytes);
+    return broken(file, error, "%s is damaged: its tensors cover %lld bytes of %lld", file->path, (long long)covered,
+                  (long long)file->data_bytes);
   }
   return true;
 }
@@ -155,7 +168,7 @@ static bool header_check(Safetensors *file, Error *error) {
 static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
   uint8_t prefix[8];
   if (bytes < 10) {
-    return error_set(error, 1, "%s is no safetensors file: it has only %lld bytes", file->path, (long long)bytes);
+    return broken(file, error, "%s is no safetensors file: it has only %lld bytes", file->path, (long long)bytes);
   }
   if (!io_read(file->fd, file->path, 0, prefix, sizeof prefix, error)) {
     return false;
@@ -165,8 +178,8 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
     length = length << 8 | prefix[i];
   }
   if (length > SAFETENSORS_MAX_HEADER || length > (uint64_t)bytes - 8 || length < 2) {
-    return error_set(error, 1, "%s is no safetensors file: its header would have %llu bytes", file->path,
-                     (unsigned long long)length);
+    return broken(file, error, "%s is no safetensors file: its header would have %llu bytes", file->path,
+                  (unsigned long long)length);
   }
   char *text = malloc((size_t)length);
   if (!text) {
@@ -175,7 +188,7 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
   json_error_t why = {0};
   bool done = io_read(file->fd, file->path, 8, text, (size_t)length, error);
   if (done && text[0] != '{') {
-    done = error_set(error, 1, "%s is no safetensors file: its header does not begin with {", file->path);
+    done = broken(file, error, "%s is no safetensors file: its header does not begin with {", file->path);
   }
   if (done) {
     bool starved;
@@ -183,7 +196,7 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
     done =
         (!starved ||
          error_set(error, 3, "no memory for the header of %s, %llu bytes", file->path, (unsigned long long)length)) &&
-        (file->root != NULL || error_set(error, 1, "%s is damaged: its header is not JSON: %s", file->path, why.text));
+        (file->root != NULL || broken(file, error, "%s is damaged: its header is not JSON: %s", file->path, why.text));
   }
   free(text);
   file->data = 8 + (int64_t)length;
@@ -192,6 +205,12 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
 }
 
 bool safetensors_open(const char *path, Safetensors **file, Error *error) {
+  bool ignored;
+  return safetensors_open_judging(path, file, &ignored, error);
+}
+
+bool safetensors_open_judging(const char *path, Safetensors **file, bool *damaged, Error *error) {
+  *damaged = false;
   Safetensors *made = calloc(1, sizeof *made);
   int64_t bytes;
   if (!made || !(made->path = strdup(path))) {
@@ -199,6 +218,7 @@ bool safetensors_open(const char *path, Safetensors **file, Error *error) {
     return error_set(error, 3, "no memory");
   }
   if (!io_open_sized(path, &made->fd, &bytes, error) || !header_read(made, bytes, error)) {
+    *damaged = made->damaged;
     safetensors_close(made);
     return false;
   }

@@ -21,6 +21,8 @@ typedef struct {
 typedef struct Safetensors Safetensors;
 
 bool safetensors_open(const char *path, Safetensors **file, Error *error);
+// The same; *damaged: what the file holds is why it cannot be opened, not memory or the disk.
+bool safetensors_open_judging(const char *path, Safetensors **file, bool *damaged, Error *error);
 // Has tensors of `more` found, listed and read as those of `file`, behind its own; `more` is closed with it, also after
 // false: a name is in both.
 bool safetensors_join(Safetensors *file, Safetensors *more, Error *error);

@@ -191,10 +191,9 @@ int64_t snapshot_bytes(const Snapshot *snapshot) {
 
 // --- copying and reading ---
 
-bool snapshot_take(Snapshot *snapshot, Error *error) {
+static bool copies_begin(Snapshot *snapshot, Error *error) {
   Session *session = snapshot->session;
-  bool done = session_wait(session, 0, error);
-  snapshot->copying = done;
+  bool done = true;
   for (int64_t rank = 0; done && rank < session->ranks; rank++) {
     const Held *held = &snapshot->held[rank];
     done = session->processes ? processes_copy(session->processes, rank, held->piece, held->count, error)
@@ -202,6 +201,19 @@ bool snapshot_take(Snapshot *snapshot, Error *error) {
                                             held->memory, error);
   }
   return done && (!session->processes || processes_copying(session->processes, error));
+}
+
+bool snapshot_take(Snapshot *snapshot, Error *error) {
+  if (!session_wait(snapshot->session, 0, error)) {
+    return false;
+  }
+  snapshot->copying = true;
+  if (copies_begin(snapshot, error)) {
+    return true;
+  }
+  Error ignored;
+  snapshot_taken(snapshot, &ignored);  // of ranks where it has begun
+  return false;
 }
 
 bool snapshot_taken(Snapshot *snapshot, Error *error) {

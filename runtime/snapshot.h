@@ -16,9 +16,9 @@ bool snapshot_create(Session *session, Snapshot **snapshot, Error *error);
 void snapshot_destroy(Snapshot *snapshot);  // also NULL
 int64_t snapshot_bytes(const Snapshot *snapshot);
 
-// Waits for all runs, and begins to copy; nobody may read meanwhile. Runs that are submitted before snapshot_taken go
-// on beside it, and wait before they change what is not copied yet. snapshot_taken waits for the copies, once. Both are
-// of the thread that runs the session.
+// Waits for all runs, and begins to copy; nobody may read meanwhile. After false nothing is copied any longer. Runs
+// that are submitted before snapshot_taken go on beside it, and wait before they change what is not copied yet.
+// snapshot_taken waits for the copies, once. Both are of the thread that runs the session.
 bool snapshot_take(Snapshot *snapshot, Error *error);
 bool snapshot_taken(Snapshot *snapshot, Error *error);
 bool snapshot_beside(const Snapshot *snapshot);  // whether runs go on beside it; else it is taken at once

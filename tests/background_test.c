@@ -82,7 +82,7 @@ static void disk_open(Disk *disk, const World *world, int64_t save, int64_t stan
 // The toy on a device that copies as late as it may: when the next run is about to change something, or when it is
 // asked.
 static struct {
-  bool used, fails;  // all calls are late; a copy fails when it is waited for
+  bool used, fails, refuses;  // all calls are late; a copy fails when it is waited for, or when half of it has begun
   int count, by_runs;
   CopyPiece *piece;
   char *memory;
@@ -99,13 +99,17 @@ static void late_do(Device *device) {
 }
 
 static bool late_copy(Device *device, const CopyPiece *pieces, int count, char *memory, Error *error) {
-  (void)device, (void)error;
+  (void)device;
   assert_int_equal(late.count, 0);
   assert_true(count > 0);
   late.piece = malloc((size_t)count * sizeof *pieces);
   memcpy(late.piece, pieces, (size_t)count * sizeof *pieces);
   late.count = count;
   late.memory = memory;
+  if (late.refuses) {
+    late.refuses = false;
+    return error_set(error, 1, "the copy did not begin");
+  }
   return true;
 }
 
@@ -232,7 +236,11 @@ static void test_copies_go_on(void **state) {
   }
   late.fails = true;
   trained(world, "falls", (Wanted){0});
+  late.refuses = true;  // training waits for that save, from a copy that begins anew
+  trained(world, "refuses", (Wanted){0});
   late.used = false;
+  assert_false(late.refuses || holds(world, "refuses/log.txt", "was not saved"));
+  same_checkpoint(world, "waits/checkpoints/step-00000040", "refuses/checkpoints/step-00000040");
   assert_true(holds(world, "falls/log.txt", "step 10 was not saved: the copy fell over"));
   assert_true(there(world, "falls/checkpoints/step-00000020"));
   same_checkpoint(world, "waits/checkpoints/step-00000040", "falls/checkpoints/step-00000040");

@@ -7,11 +7,14 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
+#include "runtime/json_guard.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 
@@ -246,6 +249,183 @@ static void test_manifests_whose_hash_fits(void **state) {
   session_close(&session);
 }
 
+// --- files in parts ---
+
+// `count` parameters of ten numbers, and a momentum of each.
+static Plan *many_plan(World *world, int count) {
+  enum { APART = 256 };
+  Plan *plan = toy_plan(world->arena, "text", 4, 8, 1, false);
+  plan->state_count = 2 * count;
+  plan->states = ARENA_ARRAY(world->arena, PlanState, 2 * count);
+  for (int i = 0; i < 2 * count; i++) {
+    const bool momentum = i >= count;
+    plan->states[i] = (PlanState){.name = arena_format(world->arena, momentum ? "zm.%d" : "%d", i % count),
+                                  .role = momentum ? STATE_OPTIMIZER : STATE_PARAMETER,
+                                  .type = TYPE_F32,
+                                  .axis_count = 1,
+                                  .axis = {"a"},
+                                  .size = {10},
+                                  .stride = {1},
+                                  .offset = (int64_t)i * APART};
+  }
+  plan->arena_bytes[ARENA_PERSISTENT] = (int64_t)2 * count * APART;
+  return plan;
+}
+
+static void file_put(const char *path, const char *bytes, size_t size) {
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, size, file), size);
+  fclose(file);
+}
+
+// Of all files that are there the manifest says what they are now.
+static void files_right(const char *step, const char *manifest) {
+  json_t *root = json_load_file(manifest, 0, NULL), *file;
+  size_t i;
+  json_array_foreach(json_object_get(root, "files"), i, file) {
+    char path[IO_PATH_MAX], hash[17];
+    size_t size;
+    Error error;
+    assert_true(io_path(path, &error, "%s/%s", step, json_string_value(json_object_get(file, "name"))));
+    if (io_is_file(path)) {
+      char *bytes = file_bytes(path, &size);
+      snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(bytes, size));
+      json_object_set_new(file, "bytes", json_integer((json_int_t)size));
+      json_object_set_new(file, "xxh3_64", json_string(hash));
+      free(bytes);
+    }
+  }
+  assert_int_equal(json_dump_file(root, manifest, JSON_INDENT(1)), 0);
+  json_decref(root);
+  manifest_right(manifest);
+}
+
+#define PART(file, number) file "-0000" number "-of-00003.safetensors"
+
+// A file that another is copied to, or (`from` NULL) that loses all behind its first `size` bytes, or is changed there;
+// or what the manifest calls a file.
+static const struct {
+  const char *from, *to;
+  int size;
+  bool changed;
+  const char *was, *is, *words;
+} parts[] = {
+    {PART("model", "1"), PART("model", "3"), 0, false, NULL, NULL, "is in another file too"},
+    {PART("optimizer", "2"), PART("model", "2"), 0, false, NULL, NULL, "is not what the manifest lists"},
+    {NULL, PART("model", "2"), 0, false, NULL, NULL, "it has only 0 bytes"},
+    {NULL, PART("model", "2"), 10, false, NULL, NULL, "is no safetensors file: its header would have"},
+    {NULL, PART("optimizer", "1"), 9, true, NULL, NULL, "its header is not JSON"},
+    {NULL, PART("model", "3"), 8, true, NULL, NULL, "its header does not begin with {"},
+    {NULL, NULL, 0, false, PART("model", "1"), "model-1-of-3.safetensors", "does not list its files"},
+    {NULL, NULL, 0, false, PART("model", "1"), "model-00001-of-00002.safetensors", "does not list its files"},
+    {NULL, NULL, 0, false, PART("model", "1"), "model-00001-of-99999.safetensors", "does not list its files"},
+    {NULL, NULL, 0, false, PART("model", "2"), PART("model", "1"), "does not list its files"},
+    {NULL, NULL, 0, false, PART("model", "1"), PART("optimizer", "1"), "does not list its files"},
+};
+
+static void part_change(const char *step, const char *manifest, size_t which) {
+  char path[IO_PATH_MAX], from[IO_PATH_MAX];
+  Error error;
+  size_t size;
+  if (parts[which].was) {
+    free(manifest_change(manifest, parts[which].was, parts[which].is));
+    assert_true(io_path(from, &error, "%s/%s", step, parts[which].was));
+    assert_true(io_path(path, &error, "%s/%s", step, parts[which].is));
+    assert_true(io_is_file(path) || rename(from, path) == 0);
+    return;
+  }
+  assert_true(io_path(path, &error, "%s/%s", step, parts[which].to));
+  assert_true(io_path(from, &error, "%s/%s", step, parts[which].from ? parts[which].from : parts[which].to));
+  char *bytes = file_bytes(from, &size);
+  size = parts[which].from || parts[which].changed ? size : (size_t)parts[which].size;
+  bytes[parts[which].size] ^= parts[which].changed;
+  file_put(path, bytes, size);
+  free(bytes);
+}
+
+// Whatever is wrong with a part is damage, where hashes fit too: whoever loads and whoever verifies say the same, so
+// that `--resume` looks for an older one, and `mdl verify` goes on.
+static void test_parts_whose_hashes_fit(void **state) {
+  World *world = *state;
+  Session session;
+  char manifest[IO_PATH_MAX], step[IO_PATH_MAX];
+  path_in(world, manifest, "step-00000001/manifest.json");
+  path_in(world, step, "step-00000001");
+  Error error = {0};
+  assert_true(session_open(&session, many_plan(world, 6), &toy_backend, 1, &error));
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    CheckpointFacts facts = {.step = 1};
+    Io io = {.part_bytes = 80};
+    Safetensors *file = NULL;
+    const bool role = strstr(parts[i].words, "manifest lists") != NULL;  // a plan says so too, in its own words
+    assert_true(checkpoint_save(&io, &session, world->directory, &facts, NULL, &error));
+    part_change(step, manifest, i);
+    files_right(step, manifest);
+    assert_false(checkpoint_verify(step, &facts, &error));
+    expect_words(error.text, parts[i].words);
+    assert_int_equal(error.status, 1);
+    assert_true(facts.damaged);
+    assert_false(checkpoint_load(&session, step, true, &facts, &error));
+    expect_words(error.text, role ? "is there, but not in the plan" : parts[i].words);
+    assert_int_equal(error.status, 1);
+    assert_int_equal(facts.damaged, !role);
+    const int which = strstr(parts[i].to ? parts[i].to : parts[i].was, "optimizer") != NULL;
+    assert_int_equal(checkpoint_open(step, which, &file, &error), role);
+    safetensors_close(file);
+    io_remove_tree(step);
+  }
+  session_close(&session);
+}
+
+// Of very many parts there are fewer that are larger, so that all can be open; of one tensor that is larger than a part
+// there is one, whatever is in the other file.
+static void test_few_files(void **state) {
+  World *world = *state;
+  Session session;
+  char step[IO_PATH_MAX];
+  Error error = {0};
+  CheckpointFacts facts = {.step = 1};
+  Io io = {.part_bytes = 1};
+  struct rlimit was, few;
+  path_in(world, step, "step-00000001");
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+  few = was;
+  few.rlim_cur = 300;
+  assert_true(session_open(&session, many_plan(world, 1000), &toy_backend, 1, &error));
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const bool done = checkpoint_save(&io, &session, world->directory, &facts, NULL, &error) &&
+                    checkpoint_verify(step, &facts, &error) && checkpoint_load(&session, step, true, &facts, &error);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+  if (!done) {
+    fail_msg("%s", error.text);
+  }
+  assert_int_equal(facts.version, CHECKPOINT_VERSION);
+  session_close(&session);
+  assert_true(session_open(&session, many_plan(world, 1), &toy_backend, 1, &error));
+  assert_true(checkpoint_save(&io, &session, world->directory, &facts, NULL, &error));
+  assert_true(there(world, "step-00000001/model.safetensors") && there(world, "step-00000001/optimizer.safetensors"));
+  session_close(&session);
+}
+
+// What a tree of many values takes is given back in time that grows as they do: here in a file that breaks off.
+static void test_many_values(void **state) {
+  (void)state;
+  enum { VALUES = 400000 };
+  Buffer text = {0};
+  json_error_t why;
+  bool starved = true;
+  buffer_text(&text, "[");
+  for (int i = 0; i < VALUES; i++) {
+    buffer_text(&text, "[],");
+  }
+  alarm(60);
+  assert_null(json_read(text.text, text.length, 0, &why, &starved));
+  alarm(0);
+  assert_false(starved);
+  buffer_free(&text);
+}
+
 // A pipe in the place of a file is an error, and is not waited for.
 static void test_pipes(void **state) {
   World *world = *state;
@@ -271,6 +451,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_changed_manifests, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_manifests_whose_hash_fits, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_parts_whose_hashes_fit, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_few_files, world_open, world_close),
+      cmocka_unit_test(test_many_values),
       cmocka_unit_test_setup_teardown(test_pipes, world_open, world_close),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
