@@ -52,7 +52,12 @@ static const Command commands[] = {
      .size = sizeof(Values),
      .defaults = &defaults,
      .run = run},
-    {.name = "stay", .arguments = "", .summary = "stays", .details = "And more about it.", .run = run},
+    {.name = "stay",
+     .arguments = "",
+     .summary = "stays",
+     .details = "And more about it.",
+     .size = sizeof(Values),
+     .run = run},
 };
 static const Program program = {
     .name = "prog", .version = "1.2", .summary = "a program", .commands = commands, .count = 2, .details = "The end."};

@@ -359,7 +359,8 @@ static void test_wrong_sources(void **state) {
   static const char users[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
   put(world, "users.jsonl", users, sizeof users - 1);
   put(world, "huge", "a", 1);
-  put(world, "array", "\x93NUMPY\1\0 and more of it, so that it is long", 48);
+  static const char array[48] = "\x93NUMPY\1\0 and more of it, so that it is long";
+  put(world, "array", array, sizeof array);
   put(world, "half", "\1\2\3", 3);
   put(world, "wide", "\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0", 36);
   put(world, "index", "MMIDIDX\0\0and more of it, so that it is long", 40);

@@ -265,7 +265,7 @@ static void texts_set(Reading *r) {
     uint8_t *bytes = ARENA_ARRAY(t->arena, uint8_t, piece->length + 1);
     int32_t size = 0;
     for (int32_t at = 0; piece_is_text(piece) && at < piece->length;) {
-      const bool space = strncmp((const char *)piece->text + at, SENTENCE_SPACE, 3) == 0;
+      const bool space = piece->length - at >= 3 && memcmp(piece->text + at, SENTENCE_SPACE, 3) == 0;
       bytes[size++] = space ? ' ' : piece->text[at];
       at += space ? 3 : 1;
     }
