@@ -322,7 +322,7 @@ static void try_all(Trial *trial) {
   const char *only = getenv("LAYOUT");
   size_t number = 0;
   const bool all = only || effort_long() || flag("LAYOUTS_DRAWN") || flag("LAYOUTS_ALL");
-  const size_t every = all ? 1 : effort_short() ? 8 : count_layouts(trial->text) > FEW ? 2 : 1;
+  const size_t every = all ? 1 : effort_short() ? 16 : count_layouts(trial->text) > FEW ? 4 : 1;
   for (const char *at = trial->text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
     const bool named = sscanf(at, "\nlayout %63[A-Za-z0-9_]", layout) == 1;
     const bool left_out = number++ % every != 0;
