@@ -26,6 +26,15 @@ static inline void path_in(const World *world, char path[IO_PATH_MAX], const cha
   assert_true(io_path(path, &error, "%s/%s", world->directory, name));
 }
 
+static inline void put_in(const World *world, const char *name, const void *bytes, size_t length) {
+  char path[IO_PATH_MAX];
+  path_in(world, path, name);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  assert_int_equal(fwrite(bytes, 1, length, file), length);
+  assert_int_equal(fclose(file), 0);
+}
+
 static inline bool there(const World *world, const char *name) {
   char path[IO_PATH_MAX];
   path_in(world, path, name);

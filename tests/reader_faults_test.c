@@ -20,17 +20,8 @@
 #include "runtime/safetensors.h"
 #include "tests/faults.h"
 
-static void put(const World *world, const char *name, const void *bytes, size_t length) {
-  char path[IO_PATH_MAX];
-  path_in(world, path, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, length, file), length);
-  assert_int_equal(fclose(file), 0);
-}
-
 static void put_text(const World *world, const char *name, const char *text) {
-  put(world, name, text, strlen(text));
+  put_in(world, name, text, strlen(text));
 }
 
 // --- tokenizers ---
@@ -305,10 +296,10 @@ static void files_put(const World *world) {
   put_text(world, "characters.json", characters.text);
   buffer_free(&characters);
   put_text(world, "ab.txt", text);
-  put(world, "tokens.bin", tokens, sizeof tokens);
-  put(world, "mask.bin", mask, sizeof mask);
-  put(world, "index.bin", tokens, sizeof tokens);
-  put(world, "index.idx", index, sizeof index);
+  put_in(world, "tokens.bin", tokens, sizeof tokens);
+  put_in(world, "mask.bin", mask, sizeof mask);
+  put_in(world, "index.bin", tokens, sizeof tokens);
+  put_in(world, "index.idx", index, sizeof index);
   text[0] = '\0';
   strcat(strcat(text, message), message);
   put_text(world, "talks.jsonl", text);
@@ -317,7 +308,7 @@ static void files_put(const World *world) {
            "{\"model_type\":\"llama\",\"architectures\":[\"LlamaForCausalLM\"],\"vocab_size\":16,\"hidden_size\":4,"
            "\"num_hidden_layers\":2,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"intermediate_size\":8,"
            "\"rms_norm_eps\":1e-5,\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0},\"hidden_act\":\"silu\"}");
-  put(world, "model.safetensors", tensor, sizeof tensor - 1);
+  put_in(world, "model.safetensors", tensor, sizeof tensor - 1);
   put_text(
       world, "model.mdl",
       "model m {\n  axis batch, a = 4;\n  input x: real[batch, a];\n  param w: [a];\n  loss = mean(square(x * w));\n}\n"

@@ -287,15 +287,6 @@ static void test_wrong_separators(void **state) {
 
 // --- sources ---
 
-static void put(const World *world, const char *name, const void *bytes, size_t length) {
-  char path[IO_PATH_MAX];
-  path_in(world, path, name);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  assert_int_equal(fwrite(bytes, 1, length, file), length);
-  assert_int_equal(fclose(file), 0);
-}
-
 #define LINE "\t1\ttext\tbytes\ttext\n"
 #define HELD "h\t0\ttext\tbytes\ttext\n"
 #define EIGHT(line) line line line line line line line line
@@ -352,27 +343,27 @@ static const struct {
 static void test_wrong_sources(void **state) {
   const World *world = *state;
   static const uint8_t zeros[100];
-  put(world, "short", "ab", 2);
-  put(world, "tokens", zeros, 100);
-  put(world, "zeros", zeros, 50);
-  put(world, "lines.jsonl", "\n {\"text\":\"a\"}\n", 15);
+  put_in(world, "short", "ab", 2);
+  put_in(world, "tokens", zeros, 100);
+  put_in(world, "zeros", zeros, 50);
+  put_in(world, "lines.jsonl", "\n {\"text\":\"a\"}\n", 15);
   static const char users[] = "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}\n";
-  put(world, "users.jsonl", users, sizeof users - 1);
-  put(world, "huge", "a", 1);
+  put_in(world, "users.jsonl", users, sizeof users - 1);
+  put_in(world, "huge", "a", 1);
   static const char array[48] = "\x93NUMPY\1\0 and more of it, so that it is long";
-  put(world, "array", array, sizeof array);
-  put(world, "half", "\1\2\3", 3);
-  put(world, "wide", "\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0", 36);
-  put(world, "index", "MMIDIDX\0\0and more of it, so that it is long", 40);
-  put(world, "list.json", "[{\"text\":\"a\"}]", 14);
-  put(world, "lines.ndjson", "{\"text\":\"a\"}", 12);
+  put_in(world, "array", array, sizeof array);
+  put_in(world, "half", "\1\2\3", 3);
+  put_in(world, "wide", "\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0", 36);
+  put_in(world, "index", "MMIDIDX\0\0and more of it, so that it is long", 40);
+  put_in(world, "list.json", "[{\"text\":\"a\"}]", 14);
+  put_in(world, "lines.ndjson", "{\"text\":\"a\"}", 12);
   char path[IO_PATH_MAX];
   path_in(world, path, "huge");
   assert_int_equal(truncate(path, (off_t)3 << 30), 0);  // with nothing in it
   static const char json[] =
       "{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false},"
       "\"model\":{\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[\"a b\"]}}";
-  put(world, "huge.json", json, sizeof json - 1);
+  put_in(world, "huge.json", json, sizeof json - 1);
   for (size_t i = 0; i < sizeof sources / sizeof *sources; i++) {
     DataOptions options = sources[i].options;
     Data *data = NULL;
@@ -426,8 +417,8 @@ static void test_one_long_piece(void **state) {
     int64_t train;
   } parts[] = {{-1, LONG}, {NAN, LONG}, {0.5, LONG - LONG / 2}, {1, 0}, {7, 0}};
   memset(text, 'a', sizeof text);
-  put(world, "long", text, sizeof text);
-  put(world, "a.json", json, sizeof json - 1);
+  put_in(world, "long", text, sizeof text);
+  put_in(world, "a.json", json, sizeof json - 1);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
     Data *data = NULL;
     Error error = {0};
@@ -456,8 +447,8 @@ static void test_masks(void **state) {
   Error error = {0};
   int32_t window[9];
   uint8_t flags[9];
-  put(world, "tokens", tokens, sizeof tokens);
-  put(world, "mask", mask, sizeof mask);
+  put_in(world, "tokens", tokens, sizeof tokens);
+  put_in(world, "mask", mask, sizeof mask);
   options.validation_fraction = 1;
   assert_true(data_open(&options, &data, &error));
   assert_true(data_validation_window(data, 0, window, &error));
