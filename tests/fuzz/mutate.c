@@ -460,7 +460,7 @@ static void leave_layouts_out(Mutation *m) {
     count += is(&m->text.at[i], "layout") && is(&m->text.at[i + 2], "{");
   }
   for (int i = m->text.count - 3; i >= 0 && count > 2; i--) {
-    if (is(&m->text.at[i], "layout") && is(&m->text.at[i + 2], "{") && below(m, count) > 1) {
+    if (i + 2 < m->text.count && is(&m->text.at[i], "layout") && is(&m->text.at[i + 2], "{") && below(m, count) > 1) {
       int end = i;
       while (end < m->text.count && !is(&m->text.at[end], "}")) {
         end++;
