@@ -42,7 +42,7 @@ END
 layouts=strict sizes=(--set vocab=512 --set embed=128 --set layers=2)
 if [ "$DEVICE" = cuda ]; then
   sizes=(--set vocab=32000 --set embed=1024 --set layers=6 --set ffn=4096)
-  [ "$(nvidia-smi -L | wc -l)" -lt 2 ] || layouts='strict fsdp stages'
+  [ "$(gpu_count)" -lt 2 ] || layouts='strict fsdp stages'
 fi
 for layout in $layouts; do
   for way in beside waited; do

@@ -18,6 +18,17 @@ need_gpu() {
   [ "$status" = 0 ] || { cat out err >&2; die "mdl train --device $DEVICE: exit status $status"; }
 }
 
+# gpu_count: those that programs see
+gpu_count() {
+  local seen
+  if [ -n "${CUDA_VISIBLE_DEVICES+x}" ]; then
+    tr ',' '\n' <<< "$CUDA_VISIBLE_DEVICES" | grep -c . || true
+  else
+    seen=$(nvidia-smi -L 2> /dev/null) || true
+    grep -c . <<< "$seen" || true
+  fi
+}
+
 # need_python MODULE...: skips where python3 or one of its modules is missing
 need_python() {
   local module

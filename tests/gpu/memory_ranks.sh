@@ -4,7 +4,7 @@
 # By hand: ROOT=$PWD MDL=$PWD/build/mdl MDLC=$PWD/build/mdlc WORK=$(mktemp -d) tests/gpu/memory_ranks.sh
 . "${ROOT:?}/tests/gpu/lib.sh"
 need_gpu
-[ "$DEVICE" = cpu ] || [ "$(nvidia-smi -L 2> /dev/null | wc -l)" -ge 2 ] || { echo "there are not two GPUs"; exit 77; }
+[ "$DEVICE" = cpu ] || [ "$(gpu_count)" -ge 2 ] || { echo "there are not two GPUs"; exit 77; }
 
 cat > ranks.mdl << EOF
 import "$ROOT/examples/large.mdl";
