@@ -14,7 +14,8 @@
 #                fp8_block
 #   --peers DIR  that has torch_step.py MODEL BATCH SEQ [--tp|--fsdp], jax_step.py MODEL BATCH SEQ dp|tp and
 #                megatron_step.py --model M --batch B --seq T [--tp N] [--no-sp] [--fp8 delayed|current|block] and
-#                olmoe_step.py --layers N --batch B [--recompute], each printing a line with tok/s=;
+#                olmoe_step.py --layers N --batch B [--recompute] and olmoe_ranks_step.py --layers N --batch B, each
+#                printing a line with tok/s=;
 #                those that are not there are skipped. BATCH is of a rank where data is parallel, else the whole.
 #   PREBUILT=1   builds nothing
 #   BUILD        folder that we were built in, or one that holds bench_train; from the root: build
@@ -107,7 +108,9 @@ set_row() {
     one_olmoe) RECIPE=olmoe_1b_7b LAYOUT=again AXIS='' BATCH=4 ONE_BATCH=4 layers='' ;;
     one_olmoe14) RECIPE=olmoe_1b_7b LAYOUT=again AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=olmoe PEER_LAYERS=14 layers=14 ;;  # it has no more
     one_olmoe4) RECIPE=olmoe_1b_7b LAYOUT=single AXIS='' BATCH=4 ONE_BATCH=4 PEER_MODEL=olmoe PEER_LAYERS=4 layers=4 ;;
-    ep | ep_bounded) RECIPE=olmoe_1b_7b LAYOUT=$1 AXIS=ep BATCH=$((4 * GPUS)) ONE_BATCH=4 layers=4 ;;
+    ep | ep_bounded)
+      RECIPE=olmoe_1b_7b LAYOUT=$1 AXIS=ep BATCH=$((4 * GPUS)) ONE_BATCH=4 layers=4
+      [ "$1" != ep ] || { PEER_MODEL=olmoe PEER_BATCH=4; } ;;
     ulysses | ring) LAYOUT=$1 AXIS=cp BATCH=$((GPUS / 2)) SEQ=16384 ONE_BATCH=1 ONE_SEQ=8192 ;;
   esac
   ONE_SEQ=${ONE_SEQ:-$SEQ}
@@ -227,6 +230,7 @@ peers() {
     z3) peer torch "$row" "${torch[@]}" --fsdp ;;
     one_olmoe14) peer olmoe "$row" "${experts[@]}" --recompute ;;
     one_olmoe4) peer olmoe "$row" "${experts[@]}" ;;
+    ep) peer olmoe_ranks "$row" "${spread[@]}" "$PEERS/olmoe_ranks_step.py" --layers 4 --batch "$PEER_BATCH" --steps "${STEPS:-20}" ;;
     *) peer megatron "$row" "${megatron[@]}" ;;
   esac
 }
@@ -271,7 +275,7 @@ gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 
 declare -A known
 for row in "${chosen[@]}"; do
   set_row "$row"
-  sed -i -E "/^(OURS|ONE|FAILED|SKIPPED|PEER-[a-z]+) ${row}[: ]/d" "$OUT/raw.txt"
+  sed -i -E "/^(OURS|ONE|FAILED|SKIPPED|PEER-[a-z_]+) ${row}[: ]/d" "$OUT/raw.txt"
   # shellcheck disable=SC2086
   ours OURS "$row" "$ROW_PRECISION" "$LAYOUT" "$BATCH" "$SEQ" $SETS
   check_loss "$row"

@@ -52,12 +52,12 @@ class Combine(torch.autograd.Function):
         return torch.cat((grad, grad.new_zeros(1, grad.shape[1]))).index_select(0, source), None, None
 
 
-def ordered(who):
+def ordered(who, experts=EXPERTS):
     """Of the expert of each position: where each row is from, where each position is, and where experts end."""
     positions = who.numel()
-    rows = positions + EXPERTS * (ALIGN - 1)
+    rows = positions + experts * (ALIGN - 1)
     sorted_who, order = torch.sort(who, stable=True)
-    counts = torch.zeros(EXPERTS, dtype=torch.int64, device=who.device).scatter_add_(0, who, torch.ones_like(who))
+    counts = torch.zeros(experts, dtype=torch.int64, device=who.device).scatter_add_(0, who, torch.ones_like(who))
     ends = torch.cumsum((counts + ALIGN - 1) // ALIGN * ALIGN, 0)
     begins = ends - (counts + ALIGN - 1) // ALIGN * ALIGN
     before = torch.cumsum(counts, 0) - counts
@@ -114,7 +114,7 @@ class Attention(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, recompute):
+    def __init__(self, recompute=False):
         super().__init__()
         self.first_norm, self.attention = nn.RMSNorm(WIDTH, eps=1e-5), Attention()
         self.second_norm, self.experts = nn.RMSNorm(WIDTH, eps=1e-5), Experts()
@@ -127,10 +127,10 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    def __init__(self, layers, recompute):
+    def __init__(self, blocks):
         super().__init__()
         self.table = nn.Embedding(VOCABULARY, WIDTH)
-        self.blocks = nn.ModuleList(Block(recompute) for _ in range(layers))
+        self.blocks = nn.ModuleList(blocks)
         self.last_norm = nn.RMSNorm(WIDTH, eps=1e-5)
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
         for parameter in self.parameters():
@@ -189,7 +189,7 @@ def main():
     warm = jobs.Warm()
     torch.set_default_dtype(torch.bfloat16)
     with device:
-        model = Model(chosen.layers, chosen.recompute)
+        model = Model(Block(chosen.recompute) for _ in range(chosen.layers))
     update = Update(model)
     ready = torch_step.compiled(model, chosen.compile)
 
