@@ -117,6 +117,42 @@ static void test_zero_memory(void **state) {
   }
 }
 
+static int64_t transient_of(const char *layout, int layers, const CompileOptions *as) {
+  Program *program = program_open_as(layout, layers, "embed=128", as);
+  const int64_t bytes = program->set->plans[0]->arena_bytes[ARENA_TRANSIENT];
+  program_close(program);
+  return bytes;
+}
+
+static int64_t parameters_of(int layers) {
+  Program *program = program_open_as("mesh dp = 2; batch -> dp;", layers, "embed=128", &(CompileOptions){0});
+  const int64_t count = (int64_t)program->set->plans[0]->run.parameters;
+  program_close(program);
+  return count;
+}
+
+// With stored gradients a rank keeps its piece of those of a layer, and all of them only until they are scattered: what
+// a layer more takes is that piece, and, computed again, the layer's input of 8 / ranks samples.
+static void test_zero_gradients(void **state) {
+  (void)state;
+  enum { FEW = 6, MANY = 12, RANKS = 4, BATCH = 8, SEQ = 16, EMBED = 128 };
+  static const char *const layouts[] = {
+      "mesh dp = 4; batch -> dp; grad, state -> dp; recompute layers;",
+      "mesh dp = 4; batch -> dp; param, grad, state -> dp; recompute layers;",
+  };
+  const int64_t one = 4 * (parameters_of(MANY) - parameters_of(FEW)) / (MANY - FEW);
+  const int64_t input = (int64_t)BATCH / RANKS * SEQ * EMBED * 2;
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    const CompileOptions small = {.bucket_bytes = 1024, .precision = "bf16"};
+    const int64_t more =
+        (transient_of(layouts[i], MANY, &small) - transient_of(layouts[i], FEW, &small)) / (MANY - FEW);
+    const int64_t gathered = i == 0 ? one / 2 : 0;  // parameters are kept until the backward has read them
+    if ((double)more > 1.1 * (double)(one / RANKS + input + gathered)) {
+      fail_msg("%s: a layer more takes %lld bytes, of %lld of gradients", layouts[i], (long long)more, (long long)one);
+    }
+  }
+}
+
 static void test_zero_3(void **state) {
   (void)state;
   Trial trial = trial_open_buckets("mesh dp = 2; batch -> dp; param, grad, state -> dp;");
@@ -185,9 +221,9 @@ static void test_bubble(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_data),        cmocka_unit_test(test_zero_1_and_2), cmocka_unit_test(test_zero_in_16_bits),
-      cmocka_unit_test(test_zero_memory), cmocka_unit_test(test_zero_3),       cmocka_unit_test(test_pipeline),
-      cmocka_unit_test(test_bubble),
+      cmocka_unit_test(test_data),        cmocka_unit_test(test_zero_1_and_2),   cmocka_unit_test(test_zero_in_16_bits),
+      cmocka_unit_test(test_zero_memory), cmocka_unit_test(test_zero_gradients), cmocka_unit_test(test_zero_3),
+      cmocka_unit_test(test_pipeline),    cmocka_unit_test(test_bubble),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

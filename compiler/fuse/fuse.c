@@ -2,7 +2,8 @@
 //
 // Needs a step whose recomputation is settled; from here on elementwise operations and reductions stand in groups,
 // and nodes are in the order in which they run: what a group needs runs just before it, a group just before the first
-// operation that needs it.
+// operation that needs it. A group that makes little of much, such as the gradient of a bias, runs where it stands:
+// what it reads would stay in memory until something needs the little.
 #include <string.h>
 
 #include "compiler/fuse/fuse.h"
@@ -259,6 +260,30 @@ static bool kept_in_blocks(const Graph *graph, const Node *node) {
          graph_value(graph, node->first_result)->role != ROLE_PARAMETER;
 }
 
+static double bytes_of(const Graph *graph, ValueId value) {
+  const Value *at = graph_value(graph, value);
+  return (double)graph_elements(graph, at->shape) * (double)element_type_bytes(at->type);
+}
+
+// Is what a group leaves much smaller than the largest of the values that it reads?
+static bool makes_little(const Emitter *o, int group) {
+  enum { LITTLE = 16 };
+  const Graph *graph = o->f->graph;
+  const ValueList members = o->members[group];
+  double read = 0, made = 0;
+  for (int i = 0; i < members.count; i++) {
+    const Node *node = graph_node(graph, members.at[i]);
+    made += o->f->uses[node->first_result] ? bytes_of(graph, node->first_result) : 0;
+    for (int j = 0; j < node->operand_count; j++) {
+      const NodeId maker = graph_value(graph, node->operands[j])->node;
+      const bool outer = maker >= 0 && o->grouping.group[maker] != group && !op_free(graph_node(graph, maker)->op);
+      const double bytes = outer ? bytes_of(graph, node->operands[j]) : 0;
+      read = bytes > read ? bytes : read;
+    }
+  }
+  return made * LITTLE <= read;
+}
+
 static void make_groups(Fuser *f) {
   Graph *graph = f->graph;
   materialise_free(f);
@@ -287,9 +312,12 @@ static void make_groups(Fuser *f) {
   fuse_tables(f);
   graph_rewrite(graph, f->region);
   for (int i = 0; i < f->nodes.count; i++) {
-    const Node *node = graph_node(graph, f->nodes.at[i]);
-    if ((o.grouping.group[f->nodes.at[i]] < 0 && !op_free(node->op)) || kept_in_blocks(graph, node)) {
-      emit(&o, f->nodes.at[i]);
+    const NodeId id = f->nodes.at[i];
+    const Node *node = graph_node(graph, id);
+    const int group = o.grouping.group[id];
+    const bool whole = group >= 0 && o.members[group].at[o.members[group].count - 1] == id;
+    if ((group < 0 && !op_free(node->op)) || kept_in_blocks(graph, node) || (whole && makes_little(&o, group))) {
+      emit(&o, id);
     }
   }
   const ValueList results = graph->regions.at[f->region].results;

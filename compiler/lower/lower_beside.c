@@ -5,7 +5,7 @@
 // that are complete first being first; gradients that are scattered are in buckets already (lang/packs.c). A gather of
 // what the program does not write stands where the one before it was needed, one layer ahead. A communicator whose
 // collectives then have products beside them has a queue of its own (plan/waits.h). Memory that a collective of such a
-// queue reads is kept until somebody waits for it.
+// queue reads is kept until somebody waits for it, that of gradients until it must be over (memory.c).
 #include <stdlib.h>
 #include <string.h>
 

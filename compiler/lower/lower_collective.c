@@ -259,8 +259,16 @@ static void lower_reduce_scatter(Lower *l, const Move *move) {
   finish_at(l, move, &to);
 }
 
-// Blocks go out cut along one axis and come back as parts of the other. Nothing is copied where the first comes first
-// in the operand, and where the second has one element in a part and comes first in the result.
+// Does the axis that is put together come first in the result, so that it is the blocks that arrive, one after the
+// other?
+static bool lands(Lower *l, const Move *move, const Storage *result, AxisId joined, AxisId joined_part) {
+  const Shape order = with_first(move->to_shape, joined);
+  return !apart(l, move, joined, joined_part) && lies_so(l, result, &move->to_shape, &order);
+}
+
+// Blocks go out cut along one axis and come back as parts of the other. They are copied once: on their way out, if the
+// result can be what arrives, else on their way in. Nothing is copied where the axis that is cut comes first in the
+// operand, and the other one has one element in a part and comes first in the result.
 static void lower_all_to_all(Lower *l, const Move *move) {
   AxisId joined_part = move->node->axis, cut_whole = move->node->axis2;
   AxisId joined = move->node->axes.axis[0], cut = move->node->axes.axis[1];
@@ -271,9 +279,15 @@ static void lower_all_to_all(Lower *l, const Move *move) {
   shape_replace(&joined_order, joined_part, joined);
   joined_order = with_first(joined_order, joined);
   const Storage own = *storage_of(l, move->from), result = *storage_of(l, move->to);
-  const bool comes = extent(l, joined_part) == 1 && lies_so(l, &result, &move->to_shape, &joined_order);
+  const bool packed = !apart(l, move, cut_whole, cut) && lies_so(l, &own, &move->from_shape, &whole_order);
+  bool comes = extent(l, joined_part) == 1 && lies_so(l, &result, &move->to_shape, &joined_order);
   Storage from = own, to = result;
-  if (apart(l, move, cut_whole, cut) || !lies_so(l, &own, &move->from_shape, &whole_order)) {
+  if (!packed) {
+    if (!comes && lands(l, move, &result, joined, joined_part)) {
+      order = with_first(move->to_shape, joined);
+      order.axis[0] = joined_part;
+      comes = true;
+    }
     from = block_storage(l, move->from, &block, &order, move->ranks);
     Regroup out = {move->from, move->from_shape, cut_whole, cut, move->ranks, true};
     regroup(l, &out, &own, &from);  // the axes of a block stand as in the operand

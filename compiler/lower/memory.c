@@ -9,6 +9,7 @@
 
 #include "base/integer.h"
 #include "compiler/plan/operands.h"
+#include "compiler/plan/rates.h"
 
 void lower_operands(const Lower *l, Instruction *instruction, Operands *out) {
   int kept = 0;
@@ -56,15 +57,39 @@ static int touched_next(const Lower *l, const InstructionList *list, int at, int
   return list->count - 1;
 }
 
+static bool scatters_beside(const Instruction *instruction) {
+  return instruction->aside && instruction->kind == INSTRUCTION_COLLECTIVE &&
+         instruction->as.collective.kind == COLLECTIVE_REDUCE_SCATTER;
+}
+
+// When a scatter beside arithmetic must be over if ranks are not to wait for each other anyway: two more of its queue
+// have been given to it since, and it has had twice the time that it is supposed to take.
+static int over_by(const InstructionList *list, int at) {
+  const double needs = 2 * rates_seconds(&plan_rates, &list->at[at]);
+  double had = 0;
+  int since = 0;
+  for (int i = at + 1; i < list->count; i++) {
+    const Instruction *instruction = &list->at[i];
+    since += scatters_beside(instruction) && instruction->as.collective.mesh == list->at[at].as.collective.mesh;
+    had += instruction->aside ? 0 : rates_seconds(&plan_rates, instruction);
+    if (since >= 2 && had >= needs) {
+      return i;
+    }
+  }
+  return list->count - 1;
+}
+
 // What a collective beside arithmetic reads stays until somebody waits for what it makes: whatever took its memory
-// before would wait for it first.
+// before would wait for it first. Of gradients nobody reads what is scattered before all of them are there: their
+// memory is free when the scatter must be over.
 static void keep_beside(Lower *l, int segment) {
   const InstructionList *list = &l->segments.at[segment]->list;
   for (int i = 0; i < list->count; i++) {
     const Collective *collective = &list->at[i].as.collective;
     if (list->at[i].aside) {
       MemoryBuffer *from = &l->buffers.at[collective->from.slot_stride];
-      const int until = touched_next(l, list, i, collective->to.slot_stride);
+      const int over = scatters_beside(&list->at[i]) ? over_by(list, i) : list->count - 1;
+      const int read = touched_next(l, list, i, collective->to.slot_stride), until = over < read ? over : read;
       from->last = from->segment == segment && until > from->last ? until : from->last;
     }
   }

@@ -12,7 +12,7 @@
 //   to, as in x = x + f(x), and what is only moved into these; rows of
 //   tables that are parameters                                         that of the residual stream
 //   elementwise operations: the real type, if all operands have it; of mixed operands the narrower, unless a wider one
-//   varies along all axes of the result
+//   varies along all axes of the result; gradients by products in f32 of operands in a narrower format count as that
 // Products in 8 bits, and what they read, are quantise.c's.
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
 // where they are used.
@@ -36,6 +36,7 @@ typedef struct {
   bool *stream;  // by value: of a residual stream
   bool *
       compared;  // by value: all who compare it must see the same bits, and kernels do not round what they do not store
+  bool *rounded;   // by value: a gradient that a product in f32 makes for an operand in the format of activations
   Shape *choices;  // by value: of an index into matrices, the axes along which one position has several
   Shape *varies;   // by value: the axes along which what is behind a value in the real type varies
   int count;       // of all of these
@@ -270,17 +271,22 @@ static Shape union_varies(const Precision *p, const Node *node) {
   return all;
 }
 
+// In which format what is computed of a value takes it to be.
+static ElementType format_of(const Precision *p, ValueId value) {
+  return value < p->count && p->rounded[value] ? p->formats->activation : graph_value(p->graph, value)->type;
+}
+
 static ElementType mixed(const Precision *p, const Node *node) {
   Shape result = graph_shape(p->graph, node->first_result);
   ElementType type = p->real;
   bool any = false;
   for (int i = 0; i < node->operand_count; i++) {
-    ElementType of = graph_value(p->graph, node->operands[i])->type;
+    ElementType of = format_of(p, node->operands[i]);
     type = is_real(p, node->operands[i]) && narrower(of, type) ? of : type;
   }
   for (int i = 0; i < node->operand_count; i++) {
     Shape varies = varies_of(p, node->operands[i]);
-    any |= is_real(p, node->operands[i]) && narrower(type, graph_value(p->graph, node->operands[i])->type) &&
+    any |= is_real(p, node->operands[i]) && narrower(type, format_of(p, node->operands[i])) &&
            shape_contains(&varies, &result);
   }
   return any ? p->real : type;
@@ -334,6 +340,21 @@ static void set_varies(Precision *p, const Node *node, ValueId value) {
   } else {
     p->varies[value] = shape;
   }
+}
+
+// Products in f32 give f32, also the gradient of an operand that was cast for them. What that is added to need not
+// become f32 for it: the gradient of a stream would be, all the way to the first layer.
+static bool is_rounded(const Precision *p, const Node *node) {
+  const bool dot = node->op == OP_DOT && node->backward && !p->summed[node->first_result];
+  if (op_alias(node->op) && node->operands[0] < p->count) {
+    return p->rounded[node->operands[0]];
+  }
+  if (!dot || !product_is_wide(p->graph, p->c->spec, node)) {
+    return false;
+  }
+  const ValueId of = product_gradient_of(p->graph, node);
+  const Node *maker = of >= 0 ? graph_producer(p->graph, of) : NULL;
+  return maker && maker->op == OP_CAST && graph_value(p->graph, maker->operands[0])->type == p->formats->activation;
 }
 
 static void type_node(Precision *p, NodeId id);
@@ -513,6 +534,7 @@ static void type_node(Precision *p, NodeId id) {
                       : exact             ? p->real
                       : chosen            ? p->formats->residual
                                           : type_of(p, id);
+        p->rounded[node->first_result + i] = value->type == p->real && !exact && is_rounded(p, node);
       }
       set_varies(p, node, node->first_result + i);
     }
@@ -552,6 +574,7 @@ bool pass_precision(Compilation *c) {
   p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.compared = graph_compared(graph);
+  p.rounded = ARENA_ARRAY(c->arena, bool, p.count + 1);
   p.choices = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.node_count = graph->nodes.count;

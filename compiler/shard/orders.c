@@ -154,7 +154,7 @@ static void find_touching(Orders *o, const Shape *kinds) {
 // --- the axes that may come first ---
 
 static bool joins_blocks(const Node *node) {
-  return node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER || orders_scatters(node);
+  return node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER || node->op == OP_ALL_TO_ALL;
 }
 
 static Shape candidate_kinds(const Orders *o) {

@@ -2,8 +2,8 @@
 //
 // Products cost what lowering makes of them: the bytes of all of them, or their arithmetic in whole tiles where that
 // takes longer, and copies of operands that are no matrices. A collective costs a copy on each side where its axis is
-// not first. A kernel reads and writes rows of whole memory lines in any order for the same price, shorter ones for
-// more.
+// not first, an exchange in any case one. A kernel reads and writes rows of whole memory lines in any order for the
+// same price, shorter ones for more.
 #include <string.h>
 
 #include "base/integer.h"
@@ -227,7 +227,7 @@ AxisId orders_first_before(const Node *node) {
 }
 
 AxisId orders_first_after(const Node *node) {
-  return node->op == OP_ALL_TO_ALL ? node->axes.axis[1] : node->axis2;
+  return node->op == OP_ALL_TO_ALL ? node->axes.axis[orders_scatters(node) ? 1 : 0] : node->axis2;
 }
 
 static double scatter_cost(const Orders *o, const Node *node) {
@@ -236,6 +236,13 @@ static double scatter_cost(const Orders *o, const Node *node) {
   const bool blocks = comes_first(o, &order, source.axis[0]) && comes_first(o, &block, orders_first_after(node));
   return blocks_cost(o, node->operands[0], orders_first_before(node)) +
          (blocks ? 0 : 2 * bytes_of(o, node->first_result));
+}
+
+// One copy is enough where the axis that is cut comes first before, or the one that is put together behind it.
+static double exchange_cost(const Orders *o, const Node *node) {
+  const bool before = blocks_cost(o, node->operands[0], orders_first_before(node)) > 0,
+             after = blocks_cost(o, node->first_result, orders_first_after(node)) > 0;
+  return 2 * bytes_of(o, node->first_result) * (before && after ? 2 : 1);
 }
 
 // Kernels of attention take any strides, but rows of the depth, which are last.
@@ -297,7 +304,7 @@ double orders_cost(const Orders *o, const Node *node) {
     case OP_REDUCE_SCATTER:
       return blocks_cost(o, node->operands[0], node->axis) + blocks_cost(o, node->first_result, node->axis2);
     case OP_ALL_TO_ALL:
-      return orders_scatters(node) ? scatter_cost(o, node) : 0;
+      return orders_scatters(node) ? scatter_cost(o, node) : exchange_cost(o, node);
     case OP_ALL_REDUCE:
       return same_cost(o, node);
     case OP_TAKE:

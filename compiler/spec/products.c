@@ -25,3 +25,15 @@ bool product_is_wide(const Graph *graph, const Spec *spec, const Node *dot) {
   const ProductRule *rule = known ? product_rule(graph, &spec->products, forward) : NULL;
   return rule && rule->forward == TYPE_F32 && element_type_bytes(spec->formats.dot) < element_type_bytes(TYPE_F32);
 }
+
+ValueId product_gradient_of(const Graph *graph, const Node *dot) {
+  const Node *forward = graph_node(graph, dot->source);
+  const Shape shape = graph_shape(graph, dot->first_result);
+  for (int i = 0; i < 2; i++) {
+    const Shape of = graph_shape(graph, forward->operands[i]);
+    if (shape_same_set(&of, &shape)) {
+      return forward->operands[i];
+    }
+  }
+  return -1;
+}
