@@ -16,7 +16,7 @@ fi
 
 python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }
 mkdir kills
-SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills
+SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills background sync
 
 # strace may be missing, or not allowed to look at programs.
 if ! strace -qq -o trace true 2> /dev/null; then
