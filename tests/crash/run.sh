@@ -23,6 +23,11 @@ if ! strace -qq -o trace true 2> /dev/null; then
   echo "strace cannot record here: power losses and faults were not tried"
   exit 77
 fi
+# Memory that is missing while the loader maps OpenBLAS is said too, and not that the library is not installed.
+strace -f -qq -o trace -e trace=openat,mmap "$MDL" train "$SMALL" --steps 1 --threads 2 --out maps
+number=$(awk '/mmap\(/ {n++} /libopenblas.so.0.* = [0-9]/ {print n + 1; exit}' trace)
+expect 3 strace -f -qq -o trace -e trace=mmap -e "inject=mmap:error=ENOMEM:when=$number" "$MDL" train "$SMALL" --steps 1 --threads 2 --out maps2
+mentions err "no memory to open OpenBLAS"
 mkdir power faults
 python3 "$ROOT/tests/crash/power.py" power 2
 python3 "$ROOT/tests/crash/faults.py" faults 9 fsync rename mkdir
