@@ -12,6 +12,11 @@ if ! ldd "$MDL" | grep -q asan; then  # its shadow takes more than any limit her
     rm -rf starved
   done
   (ulimit -v 600000 && expect 0 timeout -k 1 60 "$MDL" train "$SMALL" --steps 1 --threads 2 --out enough)
+  # So it is while a text is compiled, which is not called wrong then.
+  for number in 64 66 68; do
+    expect 3 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number FAIL_ALWAYS=1 "$MDL" train "$SMALL" --steps 1 --out starved
+    mentions err "no memory to compile"
+  done
 fi
 
 python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }

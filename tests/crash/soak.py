@@ -61,7 +61,8 @@ def main(seconds, jobs, out, chosen):
           f"{'strace records here' if may else 'STRACE CANNOT RECORD HERE, faults and power are left out: ' + why}", flush=True)
     table = {}
     for what in chosen or WHAT:
-        if what in ("faults", "power") and not may:
+        if what in ("faults", "power") and not may or time.monotonic() > until:
+            print(f"{what}: not begun", flush=True)
             continue
         try:
             tries = prepared(what, work, seed)[part - 1::parts]
