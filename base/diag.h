@@ -52,6 +52,7 @@ typedef struct {
   int errors, warnings, notes;
   int reports;  // calls of diag_error so far: tells whether something went wrong since, also where it was said before
   int limit;    // errors after which no more are collected (0: 100)
+  bool no_memory;                  // the machine had none: the text is not to blame
   bool allowed[ERROR_CODE_COUNT];  // warnings with these codes are not collected
 } Diag;
 

@@ -43,6 +43,10 @@ CompileOptions command_compile_options(const CommandFlags *flags, const char *fi
                           .program = PROGRAM_TRAIN};
 }
 
+int command_status(const Diag *diag) {
+  return diag->no_memory ? STATUS_MEMORY : STATUS_INPUT;
+}
+
 void command_show(const CommandFlags *flags, const Diag *diag, FILE *out) {
   if (flags->diagnostics && strcmp(flags->diagnostics, "json") == 0) {
     diag_print_json(diag, out);

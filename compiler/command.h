@@ -23,6 +23,9 @@ const char *command_text_only(const CommandFlags *flags);
 
 CompileOptions command_compile_options(const CommandFlags *flags, const char *file);
 
+// Of a text that was not compiled: it is wrong, or there was no memory.
+int command_status(const Diag *diag);
+
 // Where E099 is among them, in text also what to report.
 void command_show(const CommandFlags *flags, const Diag *diag, FILE *out);
 

@@ -273,6 +273,7 @@ static void out_of_memory(Diag *diag, bool over_limit) {
     Diagnostic *error = diag_error(diag, E090, SPAN_NONE, "compiling takes too much memory");
     diag_help(diag, error, "repeats and calls are unrolled: fewer of them, or fewer stages of a pipeline, take less");
   } else {
+    diag->no_memory = true;
     diag_error(diag, E090, SPAN_NONE, "out of memory while compiling");
   }
 }

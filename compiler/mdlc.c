@@ -104,7 +104,7 @@ static int check_main(Arena *arena, const void *values, const OptionList *argume
     } else if (!check->quiet) {
       command_show(&check->compile, diag, stderr);
     }
-    status = good && diag->errors == 0 ? status : STATUS_INPUT;
+    status = good && diag->errors == 0 ? status : command_status(diag);
   }
   return status;
 }
@@ -175,7 +175,7 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
   command_show(&compile->compile, diag, stderr);
   start = seconds_now();
   if (!good || !compile_kernels(arena, set, targets, count)) {
-    return STATUS_INPUT;
+    return command_status(diag);
   }
   const double kernel_seconds = seconds_now() - start;
   if (!artefact_write(arena, set, compile->out, &why)) {
@@ -248,7 +248,7 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
   }
   bool failed = text.failed;
   buffer_free(&text);
-  return failed ? STATUS_MEMORY : good ? STATUS_DONE : STATUS_INPUT;
+  return failed ? STATUS_MEMORY : good ? STATUS_DONE : command_status(diag);
 }
 
 typedef enum { RENDER_TEXT, RENDER_JSON, RENDER_PICTURE } Render;
@@ -297,7 +297,7 @@ static int explain_main(Arena *arena, const void *values, const OptionList *argu
   bool good = compile_plans(arena, diag, &options, &set);
   command_show(&flags->compile, diag, stderr);
   if (!good) {
-    return STATUS_INPUT;
+    return command_status(diag);
   }
   Explain explain = {.arena = arena, .diag = diag, .set = set, .view = &view, .full = flags->full};
   explain_render(&explain, flags->json ? RENDER_JSON : RENDER_TEXT, &text);

@@ -130,7 +130,11 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
     diag_each(diag, show_diagnostic, (void *)(uintptr_t)options);
   }
   if (!done) {
-    error_set(&error, 1, "%s has %d error%s", file, diag->errors, diag->errors == 1 ? "" : "s");
+    if (diag->no_memory) {
+      error_set(&error, 3, "no memory to compile %s", file);
+    } else {
+      error_set(&error, 1, "%s has %d error%s", file, diag->errors, diag->errors == 1 ? "" : "s");
+    }
     mdl_plan_close(made);
     return api_result(false, &error, to);
   }

@@ -50,7 +50,7 @@ static bool restore_compile(Restored *restored, const char *plan, bool decode, E
   PlanSet *set;
   if (!compile_plans(restored->arena, diag, &options, &set)) {
     const char *why = diag->all.count ? diag->all.at[0].message : "no memory";
-    return error_set(error, 1, "%s does not compile for one rank: %s", text, why);
+    return error_set(error, diag->no_memory ? 3 : 1, "%s does not compile for one rank: %s", text, why);
   }
   restored->set = set;
   PlanRun *run = &set->plans[0]->run;

@@ -50,7 +50,7 @@ bool trial_compile(Trial *trial, const CompileOptions *options, Error *error) {
     return true;
   }
   trial_problem(trial->diag, text);
-  return error_set(error, 1, "%s", text[0] ? text : "it does not compile");
+  return error_set(error, trial->diag->no_memory ? 3 : 1, "%s", text[0] ? text : "it does not compile");
 }
 
 bool trial_open(Trial *trial, const TrialOptions *options, Error *error) {

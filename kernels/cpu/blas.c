@@ -2,7 +2,9 @@
 #include "kernels/cpu/blas.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -106,22 +108,49 @@ static bool threads_add(Blas *blas, int threads, Error *error) {
   return done;
 }
 
+// The loader tells of memory in words of its own, some of which it also uses for a file system without programs.
+static bool loader_lacks_memory(const char *why) {
+  static const char *const words[] = {"failed to map segment", "cannot map zero-fill", "allocate", "memory"};
+  bool found = strstr(why, strerror(ENOMEM)) != NULL;
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    found |= strstr(why, words[i]) != NULL;
+  }
+  return found && !strstr(why, strerror(EPERM)) && !strstr(why, strerror(EACCES));
+}
+
+// `why`: what the loader said.
+static bool not_opened(const char *why, Error *error) {
+  const char *what = library_names[0];
+  if (loader_lacks_memory(why)) {
+    return error_set(error, 3, "no memory to open OpenBLAS: %s", why);
+  }
+  if (strstr(why, strerror(ENOENT))) {
+    return error_set(error, 1,
+                     "the CPU backend needs OpenBLAS, and %s could not be opened: %s; install it (Debian package "
+                     "libopenblas0-pthread)",
+                     what, why);
+  }
+  return error_set(error, 1, "the CPU backend needs OpenBLAS, and %s could not be opened: %s", what, why);
+}
+
 // The library takes a buffer for itself when it is opened.
 static void *library_open(Error *error) {
   void *library = NULL;
+  char why[512] = "";  // of the first name, unless that is not there
   pthread_mutex_lock(&taken.mutex);
   const bool fits = taken.buffers > 0 || memory_probe(1, BUFFER_BYTES + LIBRARY_BYTES);
   for (size_t i = 0; fits && !library && i < sizeof library_names / sizeof library_names[0]; i++) {
     library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+    const char *said = library ? NULL : dlerror();
+    if (said && (i == 0 || (strstr(why, strerror(ENOENT)) && !strstr(said, strerror(ENOENT))))) {
+      snprintf(why, sizeof why, "%s", said);
+    }
   }
   pthread_mutex_unlock(&taken.mutex);
   if (!fits) {
     out_of_memory(BUFFER_BYTES + LIBRARY_BYTES, error);
   } else if (!library) {
-    error_set(error, 1,
-              "the CPU backend needs OpenBLAS, and %s could not be opened: %s; install it (Debian package "
-              "libopenblas0-pthread)",
-              library_names[0], dlerror());
+    not_opened(why, error);
   }
   return library;
 }

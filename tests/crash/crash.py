@@ -1,10 +1,15 @@
-"""crash.py: runs that are killed, replayed or given errors: how they are started, and what is compared of them."""
+"""crash.py: runs that are killed, replayed or given errors: how they are started, many at once, and what is compared of them."""
 
+import collections
 import hashlib
+import multiprocessing
 import os
 import pathlib
 import re
+import shutil
 import subprocess
+import time
+import traceback
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build"))
@@ -59,3 +64,57 @@ def wants(found, what, said=""):
     """Stops with a message unless `found` holds."""
     if not found:
         raise SystemExit(f"{what}\n{said}".rstrip())
+
+
+# A try of a kind: function(place, *arguments) in an empty directory; it raises if something does not hold, and may return
+# a Counter of what came of it.
+Try = collections.namedtuple("Try", "kind name function arguments")
+_under_way = {}  # what the processes of `attempt` look at
+
+
+def _attempt(number):
+    """One of the tries, in a process of its own: (number, what does not hold or None, what came of it or None)."""
+    tries, work, until = _under_way["of"]
+    if until and time.monotonic() >= until:
+        return number, None, None
+    place = pathlib.Path(work, f"place-{os.getpid()}")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    try:
+        return number, None, tries[number].function(place, *tries[number].arguments) or collections.Counter()
+    except SystemExit as broken:
+        return number, str(broken), collections.Counter()
+    except Exception:  # a file that is not there, say: it is shown with the rest
+        return number, traceback.format_exc(), collections.Counter()
+
+
+def attempt(tries, work, jobs=1, until=None, logs=None):
+    """Runs tries in so many processes, in order, until a moment of the monotonic clock.
+
+    The first that does not hold ends the program; with a directory for logs it is written down there, and the others go on.
+    Returns {kind: Counter of tried, held, failed, left and what came of them}.
+    """
+    _under_way["of"] = (tries, work, until)
+    table = {kind: collections.Counter() for kind in dict.fromkeys(each.kind for each in tries)}
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for number, broken, came in pool.imap_unordered(_attempt, range(len(tries))):
+            kind, name = tries[number].kind, tries[number].name
+            wants(not broken or logs, f"{kind}: {name}: {broken}")
+            row = table[kind]
+            row["left" if came is None else "tried"] += 1
+            if came is not None:
+                row["failed" if broken else "held"] += 1
+                row.update(came)
+            if broken and row["failed"] <= 200:
+                pathlib.Path(logs, f"{kind}-{number}.txt").write_text(f"{name}: {broken}\n")
+                print(f"FAILED {kind}: {name}: {broken.splitlines()[0]}", flush=True)
+    return table
+
+
+def shown(table):
+    """A line for each kind."""
+    lines = [f"{'kind':<10} {'tried':>8} {'held':>8} {'failed':>7} {'left':>8}  what came of them"]
+    for kind, row in table.items():
+        rest = ", ".join(f"{name} {row[name]}" for name in sorted(row) if name not in ("tried", "held", "failed", "left"))
+        lines.append(f"{kind:<10} {row['tried']:>8} {row['held']:>8} {row['failed']:>7} {row['left']:>8}  {rest}")
+    return "\n".join(lines)

@@ -1,6 +1,7 @@
 """faults.py: each call of a kind fails, once and from then on, and so does each allocation; nothing is lost by it.
 
-  faults.py DIR [STRIDE [WHAT...]]   every STRIDE-th call (1), in an empty directory; WHAT: of the kinds below, and memory
+  faults.py DIR [STRIDE [WHAT...]]   every STRIDE-th call (1), in an empty directory; WHAT: of the kinds below, and memory,
+                                     of which a twentieth is tried (soak.py: all)
 
 A run begins, or is gone on with, while strace makes the n-th call fail (of each thread, as strace counts) or
 tests/crash/fail.c the n-th allocation. It ends by itself, not by a signal, and where it fails it says why; memory that is
@@ -9,18 +10,22 @@ afterwards, without faults, comes to the bits of the run that had none.
 """
 
 import collections
+import os
 import pathlib
 import re
 import shutil
 import sys
 import time
 
-from crash import BUILD, MDL, execute, losses, steps, text, wants, weights
+from crash import BUILD, MDL, Try, attempt, execute, losses, steps, text, wants, weights
 
 KINDS = {  # calls, and the error that each gives
-    "open": ("openat", "EMFILE"), "read": ("read,pread64", "EIO"), "write": ("write,pwrite64", "ENOSPC"), "fsync": ("fsync", "EIO"),
-    "rename": ("rename,renameat2", "EIO"), "stat": ("newfstatat,statx,statfs", "EIO"), "readdir": ("getdents64", "EIO"),
-    "mkdir": ("mkdir", "ENOSPC"), "unlink": ("unlink,rmdir", "EIO"), "mapping": ("mmap", "ENOMEM")}
+    "open": ("open,openat", "EMFILE"), "read": ("read,pread64", "EIO"), "write": ("write,pwrite64", "ENOSPC"),
+    "fsync": ("fsync,fdatasync", "EIO"), "rename": ("rename,renameat,renameat2", "EIO"),
+    "stat": ("stat,lstat,fstat,newfstatat,statx,statfs,fstatfs", "EIO"), "readdir": ("getdents64", "EIO"),
+    "mkdir": ("mkdir,mkdirat", "ENOSPC"), "unlink": ("unlink,unlinkat,rmdir", "EIO"), "close": ("close", "EIO"),
+    "thread": ("clone,clone3", "EAGAIN"), "mapping": ("mmap,mremap", "ENOMEM"), "protect": ("mprotect", "ENOMEM")}
+MISSING = ("memory", "mapping", "protect")  # kinds that are memory
 RUN, FIRST, LAST = "run", 2, 4
 LIMIT = 120  # seconds
 
@@ -30,14 +35,10 @@ class Case:
 
     def __init__(self, work, name, words, before):
         self.work, self.name, self.words, self.before = work, name, words, before
-        self.root = work / name
-        self.statuses = collections.Counter()
 
-    def prepare(self):
-        shutil.rmtree(self.root, ignore_errors=True)
-        self.root.mkdir()
+    def prepare(self, root):
         if self.before:
-            shutil.copytree(self.before, self.root / RUN)
+            shutil.copytree(self.before, root / RUN)
 
     def command(self, kind, number, always, log):
         """With a fault; number 0: with none, and calls are counted in `log`."""
@@ -52,46 +53,50 @@ class Case:
 
     def count(self, kind):
         """The most calls of that kind that any thread makes."""
-        self.prepare()
-        log = self.work / "count"
-        status, said = execute(self.command(kind, 0, False, log), cwd=self.root, timeout=LIMIT)
+        root, log = self.work / f"count-{kind}-{self.name}", self.work / "count"
+        root.mkdir()
+        self.prepare(root)
+        status, said = execute(self.command(kind, 0, False, log), cwd=root, timeout=LIMIT)
         wants(status == 0, f"{self.name}: without faults: status {status}", said)
         if kind == "memory":
             return int(log.read_text())
         by = collections.Counter(line.split()[0] for line in log.read_text().splitlines() if "resumed>" not in line)
         return max(by.values(), default=0)
 
-    def one(self, kind, number, always, whole):
-        self.prepare()
-        what = f"{self.name}: {kind} {number}{' and all after it' * always}"
-        status, said = execute(["timeout", "-k", "5", LIMIT] + self.command(kind, number, always, self.work / "log"), cwd=self.root)
-        self.statuses[status] += 1
-        if status == 127 and "shared librar" in said:
-            return  # the program was never begun
-        wants(status in (0, 1, 3), f"{what}: status {status}", said)
+    def one(self, root, kind, number, always, whole):
+        self.prepare(root)
+        status, said = execute(["timeout", "-k", "5", LIMIT] + self.command(kind, number, always, root / "log"), cwd=root)
+        came = collections.Counter({f"status {status}": 1})
+        if status == 127 and re.search("shared librar|cannot |dynamic", said):
+            return came  # the program was never begun
+        if "Operating system error: Cannot allocate memory" in said:
+            return came + collections.Counter({"libgfortran says it": 1})  # and ends the program with status 1 while OpenBLAS is opened
+        wants(status in (0, 1, 3), f"status {status}", said)
         mute = kind == "write"  # what is said is written too
-        wants(status == 0 or mute or re.search(r"\w+ \w+", said), f"{what}: nothing was said")
-        if kind in ("memory", "mapping"):
-            wants("damaged" not in said, f"{what}: missing memory is called damage", said)
-        run = self.root / RUN
+        wants(status == 0 or mute or re.search(r"\w+ \w+", said), "nothing was said")
+        if kind in MISSING:
+            wants("damaged" not in said, "missing memory is called damage", said)
+            wants(status != 1, "missing memory is not status 3", said)
+        run = root / RUN
         there = steps(run)
-        wants(not self.before or (there and there[-1] >= FIRST), f"{what}: the checkpoint of step {FIRST} is gone", said)
+        wants(not self.before or (there and there[-1] >= FIRST), f"the checkpoint of step {FIRST} is gone", said)
         if there:
-            verified, why = execute([MDL, "verify", RUN], cwd=self.root)
-            wants(verified == 0, f"{what}: a checkpoint is not whole", why)
+            verified, why = execute([MDL, "verify", RUN], cwd=root)
+            wants(verified == 0, "a checkpoint is not whole", why)
         if status != 0 or not there or there[-1] != LAST:
             begins = not (run / "checkpoints").is_dir()
             if begins:
                 shutil.rmtree(run, ignore_errors=True)
-            again, why = execute([MDL] + [word for word in self.words if word != "--resume"] + ["--resume"] * (not begins), cwd=self.root)
-            wants(again == 0 or not there, f"{what}: it is not gone on with afterwards", why)
+            again, why = execute([MDL] + [word for word in self.words if word != "--resume"] + ["--resume"] * (not begins), cwd=root)
+            wants(again == 0 or not there, "it is not gone on with afterwards", f"{said}\n{why}")
             if again != 0:
-                return  # nothing was saved yet, and it says what is missing
-        wants(weights(run, LAST) == whole[0], f"{what}: other bits", said)
+                return came  # nothing was saved yet, and it says what is missing
+        wants(weights(run, LAST) == whole[0], "other bits", said)
+        return came
 
 
-def main(work, stride, chosen):
-    began = time.monotonic()
+def prepared(work):
+    """The two commands that are given faults, and what the run without faults comes to."""
     text(work / "model.mdl", tiny=True)
     train = ["train", str(work / "model.mdl"), "--out", RUN, "--threads", "2", "--save-every", "1", "--steps"]
     for name, last in (("whole", LAST), ("begun", FIRST)):
@@ -99,19 +104,28 @@ def main(work, stride, chosen):
         status, said = execute([MDL] + train + [str(last)], cwd=work / name)
         wants(status == 0, "the run without faults failed", said)
     whole = (weights(work / "whole" / RUN, LAST), losses(work / "whole" / RUN))
-    cases = [Case(work, "fresh", train + [str(LAST)], None), Case(work, "resumed", train + [str(LAST), "--resume"], work / "begun" / RUN)]
-    tried = collections.Counter()
-    for kind in chosen or [*KINDS, "memory"]:
+    return [Case(work, "fresh", train + [str(LAST)], None), Case(work, "resumed", train + [str(LAST), "--resume"], work / "begun" / RUN)], whole
+
+
+def tries(work, kinds, stride, memory_stride):
+    """One for each fault; also says how many calls of each kind there are."""
+    (cases, whole), found = prepared(work), []
+    for kind in kinds:
         for case in cases:
-            case.statuses.clear()
-            count, step = case.count(kind), stride * (20 if kind == "memory" else 1)
+            count, step = case.count(kind), memory_stride if kind == "memory" else stride
+            print(f"{kind}, {case.name}: {count} calls", flush=True)
             for number in range(1 + count % step, count + 1, step):
                 for always in (False, True):
-                    case.one(kind, number, always, whole)
-                    tried[kind] += 1
-            print(f"{kind}, {case.name}: {count} calls; statuses {dict(sorted(case.statuses.items()))}", flush=True)
-    print(f"faults.py: {sum(tried.values())} faults ({', '.join(f'{kind} {n}' for kind, n in tried.items())}); nothing was lost; "
-          f"{time.monotonic() - began:.0f} s")
+                    found.append(Try(kind, f"{case.name}: {kind} {number}{' and all after it' * always}", case.one, (kind, number, always, whole)))
+    return found
+
+
+def main(work, stride, chosen):
+    began = time.monotonic()
+    table = attempt(tries(work, chosen or [*KINDS, "memory"], stride, 20 * stride), work, int(os.environ.get("JOBS", "1")))
+    for kind, row in table.items():
+        print(f"{kind}: {', '.join(f'{name} {count}' for name, count in sorted(row.items()))}", flush=True)
+    print(f"faults.py: {sum(row['tried'] for row in table.values())} faults; nothing was lost; {time.monotonic() - began:.0f} s")
 
 
 if __name__ == "__main__":

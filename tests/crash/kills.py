@@ -1,9 +1,11 @@
 """kills.py: a run is killed again and again, half the time inside a save, and ends with the bits of one that never was.
 
-  kills.py COUNT DIR [WAY...]   COUNT kills in all, in an empty directory; ways: threads processes, background sync
+  kills.py COUNT DIR [WAY...]   COUNT kills in all, in an empty directory; ways: threads processes, background sync slow
 
-Ranks are threads of `mdl`, or processes of tests/kill_ranks. A kill counts as one inside a save where an unfinished
-directory was left. After each: every committed checkpoint is whole (mdl verify), none is gone that was there before,
+Ranks are threads of `mdl`, or processes of tests/kill_ranks. Slow: beside training, and each write into a checkpoint takes a
+few milliseconds (tests/crash/fail.c), so that training is steps further when it is killed. A kill counts as one inside a save
+where an unfinished directory was left, and as one behind a copy where metrics know of steps after that of the directory.
+After each: every committed checkpoint is whole (mdl verify), none is gone that was there before,
 and no process of a rank is left. When a run has come to its end, its tensors and losses are those of the run that was
 never killed, and the next one begins.
 """
@@ -20,9 +22,10 @@ import subprocess
 import sys
 import time
 
-from crash import BUILD, MDL, ROOT, execute, losses, steps, text, wants, weights
+from crash import BUILD, MDL, ROOT, Try, attempt, execute, losses, steps, text, wants, weights
 
-STEPS, PATIENCE = 60, 120.0  # seconds
+STEPS, PATIENCE, CHAIN = 60, 120.0, 25  # steps of a run, seconds, kills of a try
+SLOW = 4000  # microseconds
 
 
 def unfinished(run):
@@ -33,12 +36,18 @@ def unfinished(run):
         return False
 
 
-def command(ranks, sync, run, resume):
+def behind(run):
+    """Training was further than the save that is not finished."""
+    saving = [int(name.split("-")[1]) for name in os.listdir(run / "checkpoints") if re.match(r"saving-\d", name)]
+    return bool(saving) and any(int(step) > max(saving) for step, _ in losses(run))
+
+
+def command(model, ranks, saves, run, resume):
     if ranks == "threads":
-        words = [MDL, "train", "model.mdl", "--layout", "dp2", "--steps", STEPS, "--save-every", 1, "--out", run]
+        words = [MDL, "train", model, "--layout", "dp2", "--threads", 2, "--steps", STEPS, "--save-every", 4 if saves == "slow" else 1, "--out", run]
     else:
-        words = [BUILD / "tests/kill_ranks", "LICENSE", STEPS, run]
-    return [str(word) for word in words] + ["--resume"] * resume + ["--sync-save"] * sync
+        words = [BUILD / "tests/kill_ranks", ROOT / "LICENSE", STEPS, run]
+    return [str(word) for word in words] + ["--resume"] * resume + ["--sync-save"] * (saves == "sync")
 
 
 def children(pid):
@@ -69,9 +78,12 @@ def ends(pids):
 class Life:
     """One run, from its first step to its last, through all its deaths."""
 
-    def __init__(self, ranks, sync, run, draw):
-        self.ranks, self.sync, self.run, self.draw = ranks, sync, run, draw
-        self.kills = self.inside = 0
+    def __init__(self, model, ranks, saves, run, draw):
+        self.model, self.ranks, self.saves, self.run, self.draw = model, ranks, saves, run, draw
+        self.kills = self.inside = self.behind = 0
+        self.environment = dict(os.environ)
+        if saves == "slow":
+            self.environment.update(LD_PRELOAD=str(BUILD / "tests/libfail.so"), FAIL_SLOW=str(SLOW))
 
     def moment(self, process, inside, begun):
         """Returns when it is time to kill, or the process has ended."""
@@ -80,7 +92,7 @@ class Life:
             now = time.monotonic()
             wants(now - begun < PATIENCE, f"{self.run} hangs")
             if inside and len(set(steps(self.run)) - self.before) >= saves and unfinished(self.run):
-                time.sleep(self.draw.choice((0, 0, 0.0005, 0.002)))
+                time.sleep(self.draw.choice((0, 0, 0.0005, 0.002)) if self.saves != "slow" else self.draw.random() * 0.05)
                 return
             if not inside and now >= until:
                 return
@@ -93,7 +105,8 @@ class Life:
             shutil.rmtree(self.run, ignore_errors=True)  # killed before there was a run: not a word was promised
         self.before = set(steps(self.run))
         with open(f"{self.run}.log", "ab") as log:
-            process = subprocess.Popen(command(self.ranks, self.sync, self.run, resume), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(command(self.model, self.ranks, self.saves, self.run, resume), stdout=log, stderr=log,
+                                       stdin=subprocess.DEVNULL, env=self.environment)
             self.moment(process, inside, time.monotonic())
             ranks = children(process.pid)
             process.send_signal(signal.SIGKILL)
@@ -104,7 +117,9 @@ class Life:
         self.whole()
         killed = status != 0
         self.kills += killed
-        self.inside += killed and unfinished(self.run)
+        within = killed and unfinished(self.run)
+        self.inside += within
+        self.behind += within and behind(self.run)
         return killed
 
     def whole(self):
@@ -123,36 +138,48 @@ class Life:
         wants("damaged" not in log and not re.search(r"^note .*not the", log, re.MULTILINE), f"{self.run}: its log speaks of damage", log)
 
 
-def soak(count, directory, words, seed):
-    draw, sums = random.Random(seed), collections.Counter()
-    os.chdir(directory)
-    text("model.mdl")
-    shutil.copy(ROOT / "LICENSE", "LICENSE")
-    ways = [(r, s) for r, s in itertools.product(("threads", "processes"), ("background", "sync"))
-            if not words or (r in words or not {"threads", "processes"} & set(words)) and (s in words or not {"background", "sync"} & set(words))]
-    print(f"seed {seed}: {count} kills, {', '.join(' '.join(way) for way in ways)}", flush=True)
-    began = time.monotonic()
+def chain(place, model, ranks, saves, wanted, whole, seed):
+    """Runs, each to its end, until there are so many kills."""
+    draw, sums, run = random.Random(seed), collections.Counter(), place / "run"
+    while sums["kills"] < wanted or 2 * sums["inside"] < wanted:
+        life = Life(model, ranks, saves, run, draw)
+        while life.die(2 * (sums["inside"] + life.inside) <= sums["kills"] + life.kills):
+            pass
+        life.same(whole)
+        sums.update(kills=life.kills, inside=life.inside, behind=life.behind, runs=1)
+        shutil.rmtree(run)
+        os.remove(f"{run}.log")
+    return sums
+
+
+def tries(work, count, words, seed):
+    """COUNT kills in chains, of all ways in turn."""
+    model, draw = work / "model.mdl", random.Random(seed)
+    text(model)
+    ways = [(r, s) for r, s in itertools.product(("threads", "processes"), ("background", "sync", "slow"))
+            if not words or (r in words or not {"threads", "processes"} & set(words)) and (s in words or not {"background", "sync", "slow"} & set(words))]
+    for ranks in dict.fromkeys(way[0] for way in ways):
+        status, said = execute(command(model, ranks, "background", work / f"whole-{ranks}", False))
+        wants(status == 0, "the run that is not killed failed", said)
+    found = []
     for number, (ranks, saves) in enumerate(ways):
-        sync, wanted = saves == "sync", count // len(ways) + (number < count % len(ways))
-        whole = pathlib.Path(f"whole-{ranks}")
-        if not whole.exists():
-            status, said = execute(command(ranks, False, whole, False))
-            wants(status == 0, "the run that is not killed failed", said)
-        kills = inside = lives = 0
-        while kills < wanted or 2 * inside < wanted:
-            run, lives = pathlib.Path(f"{ranks}-{saves}-{lives}"), lives + 1
-            life = Life(ranks, sync, run, draw)
-            while life.die(2 * (inside + life.inside) <= kills + life.kills):
-                pass
-            life.same(whole)
-            kills, inside = kills + life.kills, inside + life.inside
-            shutil.rmtree(run)
-            os.remove(f"{run}.log")
-            print(f"{ranks} {saves}: {kills} kills, {inside} inside a save, {lives} runs ended as one that was not killed", flush=True)
-        sums.update(kills=kills, inside=inside, runs=lives)
-    print(f"kills.py: {sums['kills']} kills, {sums['inside']} of them inside a save; {sums['runs']} runs, each with the bits of one that was "
+        left = count // len(ways) + (number < count % len(ways))
+        while left > 0:
+            wanted, own = min(left, CHAIN), draw.randrange(10**6)
+            found.append(Try("kills", f"{ranks} {saves}, seed {own}", chain, (model, ranks, saves, wanted, work / f"whole-{ranks}", own)))
+            left -= wanted
+    draw.shuffle(found)
+    return found
+
+
+def main(count, work, words, seed):
+    began = time.monotonic()
+    print(f"seed {seed}: {count} kills", flush=True)
+    sums = attempt(tries(work, count, words, seed), work, int(os.environ.get("JOBS", "1")))["kills"]
+    print(f"kills.py: {sums['kills']} kills, {sums['inside']} of them inside a save, {sums['behind']} when training was further than it; "
+          f"{sums['runs']} runs, each with the bits of one that was "
           f"never killed; every checkpoint whole after every kill; {time.monotonic() - began:.0f} s", flush=True)
 
 
 if __name__ == "__main__":
-    soak(int(sys.argv[1]), sys.argv[2], sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))
+    main(int(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))

@@ -13,13 +13,14 @@ would fail here.
 
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
 import sys
 import time
 
-from crash import MDL, execute, losses, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, steps, text, wants, weights
 from record import Disk, Record, apply, moments, restore, tree
 
 RUN = "runs/one"
@@ -136,7 +137,7 @@ def recorded(work, name, words, before=None):
 
 
 def every_state(record, promise, name):
-    """Looks at all states; returns those that differ, with the newest step that was saved before."""
+    """Looks at all states; returns those that differ, with the newest step that was saved before, and where each comes from."""
     distinct, count = {}, 0
     for moment in moments(record):
         for which, directories, files in Disk(record, moment).states():
@@ -146,7 +147,7 @@ def every_state(record, promise, name):
             wants(not broken, f"{name}: power lost behind operation {moment[0]} and sync {moment[1]} ({which}): {broken}")
             key = hashlib.sha256(repr(sorted((path, data and hash(data)) for path, data in found.items())).encode()).digest()
             saved = max((step for step, at in promise.said.items() if at <= moment[0]), default=0)
-            distinct[key] = (found, max(saved, distinct.get(key, (None, 0))[1]))
+            distinct[key] = (found, max(saved, distinct.get(key, (None, 0))[1]), f"behind operation {moment[0]} and sync {moment[1]}: {which}")
     return list(distinct.values()), count
 
 
@@ -172,28 +173,23 @@ def every_sync(record, promise, name):
     return spare
 
 
-def gone_on(states, wanted, work, words, last, whole):
-    """Resumes states by the program itself; each must come to the bits of the run that lost nothing."""
-    chosen = states if wanted is None or wanted >= len(states) else [states[i * len(states) // wanted] for i in range(wanted)]
-    for number, (found, saved) in enumerate(chosen):
-        root = pathlib.Path(work, "lost")
-        shutil.rmtree(root, ignore_errors=True)
-        root.mkdir()
-        restore(found, root)
-        if f"{RUN}/checkpoints" in found:
-            status, said = execute([MDL, "verify", RUN], cwd=root)
-            wants(status == 0 or saved == 0, f"state {number}: a checkpoint is damaged", said)
-        status, said = execute([MDL] + words + ["--resume"], cwd=root)
-        if saved == 0 and status == 1 and not steps(root / RUN):
-            continue  # nothing was promised, and it says what is missing
-        wants(status == 0, f"state {number}, of a run that had saved step {saved}, is not gone on with", said)
-        wants(weights(root / RUN, last) == whole[0], f"state {number} ends with other bits")
-        wants([line for line in losses(root / RUN)] == whole[1], f"state {number} ends with other losses")
-    return len(chosen)
+def gone_on(root, found, saved, words, last, whole):
+    """Resumes a state by the program itself; it must come to the bits of the run that lost nothing."""
+    restore(found, root)
+    if f"{RUN}/checkpoints" in found:
+        status, said = execute([MDL, "verify", RUN], cwd=root)
+        wants(status == 0 or saved == 0, "a checkpoint is damaged", said)
+    status, said = execute([MDL] + words + ["--resume"], cwd=root)
+    if saved == 0 and status == 1 and not steps(root / RUN):
+        return {"nothing yet": 1}  # nothing was promised, and it says what is missing
+    wants(status == 0, f"a run that had saved step {saved} is not gone on with", said)
+    wants(weights(root / RUN, last) == whole[0], "it ends with other bits", said)
+    wants([line for line in losses(root / RUN)] == whole[1], "it ends with other losses", said)
+    return {"same bits": 1}
 
 
-def main(work, wanted):
-    began = time.monotonic()
+def tries(work, wanted):
+    """Looks at every state and every sync of all runs; one for each state that is to be resumed."""
     text(pathlib.Path(work, "model.mdl"), tiny=True)
     train = ["train", str(pathlib.Path(work, "model.mdl").resolve()), "--out", RUN, "--threads", "1", "--save-every", "1"]
     cases = [("beside", train + ["--steps", "3", "--keep", "1"], None, 3),
@@ -201,7 +197,7 @@ def main(work, wanted):
              ("resumed", train + ["--steps", "5", "--keep", "1", "--resume"], "beside", 5)]
     if wanted is not None and wanted < 3:
         cases = [case for case in cases if case[0] != "waiting"]  # the same file operations as beside training
-    sums = {"states": 0, "differ": 0, "syncs": 0, "resumed": 0}
+    found = []
     for name, words, before, last in cases:
         record, promise = recorded(work, name, words, before)
         run = pathlib.Path(work, name, RUN)
@@ -211,12 +207,17 @@ def main(work, wanted):
         spare = every_sync(record, promise, name)
         wants(not spare, f"{name}: {len(spare)} of {len(record.syncs)} syncs could be left out and nobody would notice")
         again = [word for word in words if word != "--resume"]
-        done = gone_on(states, wanted, work, again, last, whole)
-        print(f"{name}: {len(record.operations)} operations, {len(record.syncs)} syncs, each needed{' but one' * (name == 'resumed')}; {count} states keep what is promised, "
-              f"{len(states)} differ, {done} of them resumed to the same bits", flush=True)
-        for key, number in (("states", count), ("differ", len(states)), ("syncs", len(record.syncs)), ("resumed", done)):
-            sums[key] += number
-    print(f"power.py: {sums['states']} states, {sums['differ']} differ, {sums['resumed']} resumed; {sums['syncs']} syncs, each needed; "
+        chosen = states if wanted is None or wanted >= len(states) else [states[i * len(states) // wanted] for i in range(wanted)]
+        print(f"{name}: {len(record.operations)} operations, {len(record.syncs)} syncs, each needed{' but one' * (name == 'resumed')}; "
+              f"{count} states keep what is promised, {len(states)} differ", flush=True)
+        found += [Try("power", f"{name} {where}", gone_on, (state, saved, again, last, whole)) for state, saved, where in chosen]
+    return found
+
+
+def main(work, wanted):
+    began = time.monotonic()
+    row = attempt(tries(work, wanted), work, int(os.environ.get("JOBS", "1")))["power"]
+    print(f"power.py: {row['tried']} states resumed, {row['same bits']} of them to the same bits, {row['nothing yet']} had saved nothing; "
           f"{time.monotonic() - began:.0f} s")
 
 

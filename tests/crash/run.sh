@@ -12,17 +12,27 @@ if ! ldd "$MDL" | grep -q asan; then  # its shadow takes more than any limit her
     rm -rf starved
   done
   (ulimit -v 600000 && expect 0 timeout -k 1 60 "$MDL" train "$SMALL" --steps 1 --threads 2 --out enough)
+  # So it is while a text is compiled, which is not called wrong then.
+  for number in 64 66 68; do
+    expect 3 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number FAIL_ALWAYS=1 "$MDL" train "$SMALL" --steps 1 --out starved
+    mentions err "no memory to compile"
+  done
 fi
 
 python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }
 mkdir kills
-SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills
+SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills background sync
 
 # strace may be missing, or not allowed to look at programs.
 if ! strace -qq -o trace true 2> /dev/null; then
   echo "strace cannot record here: power losses and faults were not tried"
   exit 77
 fi
+# Memory that is missing while the loader maps OpenBLAS is said too, and not that the library is not installed.
+strace -f -qq -o trace -e trace=openat,mmap "$MDL" train "$SMALL" --steps 1 --threads 2 --out maps
+number=$(awk '/mmap\(/ {n++} /libopenblas.so.0.* = [0-9]/ {print n + 1; exit}' trace)
+expect 3 strace -f -qq -o trace -e trace=mmap -e "inject=mmap:error=ENOMEM:when=$number" "$MDL" train "$SMALL" --steps 1 --threads 2 --out maps2
+mentions err "no memory to open OpenBLAS"
 mkdir power faults
 python3 "$ROOT/tests/crash/power.py" power 2
 python3 "$ROOT/tests/crash/faults.py" faults 9 fsync rename mkdir
