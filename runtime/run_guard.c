@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/metrics.h"
 #include "runtime/run.h"
@@ -33,6 +34,31 @@ bool run_no_links(const Run *run, Error *error) {
     }
   }
   return true;
+}
+
+static bool leads_to(const char *path, const struct stat *held) {
+  struct stat named;
+  return stat(path, &named) == 0 && named.st_dev == held->st_dev && named.st_ino == held->st_ino;
+}
+
+bool run_follow(Run *run, bool *moved, Error *error) {
+  struct stat held;
+  char name[64], now[IO_PATH_MAX];
+  *moved = false;
+  errno = 0;
+  // Where it cannot be looked at, writing tells.
+  if (run->lock < 0 || fstat(run->lock, &held) != 0 || leads_to(run->path, &held) ||
+      (errno != 0 && errno != ENOENT && errno != ENOTDIR)) {
+    return true;
+  }
+  snprintf(name, sizeof name, RUN_NAMELESS "%d", run->lock);
+  const ssize_t length = readlink(name, now, sizeof now - 1);
+  now[length > 0 ? length : 0] = '\0';
+  const char *found = leads_to(now, &held) ? now : held.st_nlink > 0 && leads_to(name, &held) ? name : NULL;
+  *moved = found != NULL;
+  return found ? io_path(run->path, error, "%s", found) && io_path(run->checkpoints, error, "%s/checkpoints", found)
+               : error_set(error, 1, "%s is no longer the directory that this run began in, which was removed",
+                           run->path);
 }
 
 typedef struct {

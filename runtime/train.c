@@ -458,7 +458,8 @@ static bool trainer_profile(Trainer *t, Error *error) {
 static void trainer_next(Trainer *t, const char *before, const char *after) {
   Buffer path = {0};
   buffer_shell(&path, t->run.path);
-  if (!path.failed && after) {
+  const bool named = strncmp(t->run.path, RUN_NAMELESS, strlen(RUN_NAMELESS)) != 0;
+  if (!path.failed && after && named) {
     log_line(&t->log, "%s%s%s", before, path.text, after);
   }
   buffer_free(&path);

@@ -323,6 +323,64 @@ static void test_full_disk_is_outlived(void **state) {
   free(points);
 }
 
+// --- a directory that is moved ---
+
+static char place[IO_PATH_MAX], elsewhere[IO_PATH_MAX];
+static bool unnamed, removed;  // no name leads to the directory; it is removed
+
+ssize_t __real_readlink(const char *path, char *target, size_t size);
+
+ssize_t __wrap_readlink(const char *path, char *target, size_t size) {
+  return unnamed ? -1 : __real_readlink(path, target, size);
+}
+
+static bool moved_run(Device *device, ProgramKind program, Error *error) {
+  int32_t step;
+  memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
+  if (program == PROGRAM_TRAIN && step == 12) {
+    assert_int_equal(rename(place, elsewhere), 0);
+    assert_true(!removed || io_remove_tree(elsewhere));
+    assert_int_equal(mkdir(place, 0777), 0);  // as that of another run
+  }
+  return toy_run(device, program, error);
+}
+
+// What a run saves goes where its directory is, not into what stands in its place.
+static void test_moved_directory(void **state) {
+  World *world = *state;
+  Backend backend = toy_backend;
+  backend.run = moved_run;
+  for (int way = 0; way < 3; way++) {
+    char run[32], moved[32], name[128];
+    TrainResult result;
+    Error error = {0};
+    Plan *plan = plan_of(world);
+    unnamed = way == 1;
+    removed = way == 2;
+    snprintf(run, sizeof run, "run%d", way);
+    snprintf(moved, sizeof moved, "moved%d", way);
+    path_in(world, place, run);
+    path_in(world, elsewhere, moved);
+    TrainOptions options = {
+        .out = place, .steps = -1, .save_every = 5, .eval_every = -1, .log_every = -1, .keep = 9, .sync_save = true};
+    const bool done = train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error);
+    unnamed = false;
+    assert_int_equal(done, !removed);
+    assert_int_equal(rmdir(place), 0);  // nothing is in it
+    if (removed) {
+      expect_words(error.text, "is no longer the directory that this run began in");
+      continue;
+    }
+    for (int step = 5; step <= 40; step += 5) {
+      snprintf(name, sizeof name, "%s/checkpoints/step-%08d/manifest.json", moved, step);
+      assert_true(there(world, name));
+    }
+    snprintf(name, sizeof name, "%s/loss.svg", moved);
+    assert_true(there(world, name));
+    expect_log(world, moved, "the directory of the run was moved: it goes on in");
+  }
+}
+
 // --- names ---
 
 // The name of a model that somebody wrote into a plan leads nowhere but into runs/.
@@ -397,6 +455,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_failed_saves_are_tried_again, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_moved_directory, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_models, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_fingerprints, world_open, world_close),
   };
