@@ -138,6 +138,16 @@ bool run_open(Run *run, const char *path, Error *error) {
   return run_find(run, path, error) && run_newest(run, error);
 }
 
+bool run_newer(Run *run) {
+  char was[IO_PATH_MAX];
+  Error ignored;
+  if (!run->checkpoint[0] || !io_absent(run->checkpoint)) {
+    return false;
+  }
+  memcpy(was, run->checkpoint, sizeof was);
+  return run_newest(run, &ignored) && run->checkpoint[0] && strcmp(run->checkpoint, was) != 0;
+}
+
 static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) {
   if (!name_holds(model, error)) {
     return false;

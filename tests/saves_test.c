@@ -19,7 +19,9 @@
 #include "runtime/checkpoint.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/metrics.h"
+#include "runtime/run.h"
 #include "runtime/train.h"
+#include "runtime/verify_path.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 
@@ -246,7 +248,9 @@ static void test_failed_saves_are_tried_again(void **state) {
   assert_int_equal(narrow.count, 0);  // nothing was begun
 }
 
-static bool unreadable;  // directories, after their first entry
+static bool unreadable;        // directories, after their first entry
+static const char *vanishing;  // a directory that is removed when so many have been read to their ends; NULL: none
+static int vanishing_at;
 
 struct dirent *__real_readdir(DIR *directory);
 struct dirent *__wrap_readdir(DIR *directory);
@@ -255,7 +259,13 @@ struct dirent *__wrap_readdir(DIR *directory) {
     errno = EIO;
     return NULL;
   }
-  return __real_readdir(directory);
+  struct dirent *entry = __real_readdir(directory);
+  if (!entry && vanishing && --vanishing_at == 0) {
+    const char *path = vanishing;
+    vanishing = NULL;
+    assert_true(io_remove_tree(path));
+  }
+  return entry;
 }
 
 // A directory that cannot be read is not an empty one.
@@ -271,6 +281,43 @@ static void test_unreadable_checkpoints(void **state) {
   expect_words(error.text, "checkpoints: Input/output error");
   assert_true(train(world, plan_of(world), "run", (Wanted){.resume = true}, &error));
   expect_log(world, "run", "resumed   after step 20");
+}
+
+// Who reads a run beside its training comes to see checkpoints go: that is no damage, and there is a newer one.
+static void test_checkpoints_that_go(void **state) {
+  World *world = *state;
+  char path[IO_PATH_MAX], gone[IO_PATH_MAX];
+  Error error = {0};
+  Run run;
+  CheckpointFacts facts;
+  Buffer out = {0};
+  int64_t damaged;
+  assert_true(train(world, plan_of(world), "run", (Wanted){.steps = 30, .keep = 9}, &error));
+  path_in(world, path, "run");
+  path_in(world, gone, "run/checkpoints/step-00000030");
+  vanishing = gone;
+  vanishing_at = 1;
+  assert_true(run_open(&run, path, &error));
+  expect_words(run.checkpoint, "step-00000030");
+  assert_false(checkpoint_verify(run.checkpoint, &facts, &error));
+  assert_true(run_newer(&run));
+  expect_words(run.checkpoint, "step-00000020");
+  assert_true(checkpoint_verify(run.checkpoint, &facts, &error));
+  assert_false(run_newer(&run));
+  path_in(world, gone, "run/checkpoints/step-00000010/model.safetensors");
+  assert_true(io_remove_tree(gone));
+  assert_true(verify_path(path, &out, &damaged, &error));
+  assert_int_equal(damaged, 1);
+  expect_words(out.text, "step-00000010 is damaged: model.safetensors is not there");
+  buffer_free(&out);
+  path_in(world, gone, "run/checkpoints/step-00000010");
+  vanishing = gone;
+  vanishing_at = 2;
+  assert_true(verify_path(path, &out, &damaged, &error));
+  assert_int_equal(damaged, 0);
+  expect_words(out.text, "step-00000010 was removed while it was read");
+  expect_words(out.text, "1 checkpoint, 0 damaged");
+  buffer_free(&out);
 }
 
 // Files may not grow from step 12 to 27: neither checkpoints nor metrics can be written.
@@ -454,6 +501,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage_falls_back, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failed_saves_are_tried_again, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_checkpoints_that_go, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_moved_directory, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_models, world_open, world_close),
