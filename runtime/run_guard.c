@@ -102,11 +102,13 @@ static bool log_read(const Run *run, Logged *logged, Error *error) {
   return !failed || error_set(error, 1, "cannot read %s: %s", path, strerror(EIO));
 }
 
-static bool metrics_last(const Run *run, double *step, Error *error) {
+// The last step, and whether a save had ended before it.
+static bool metrics_last(const Run *run, double *step, bool *saved, Error *error) {
   char path[IO_PATH_MAX];
   MetricsPoint *points = NULL;
   int64_t count = 0;
   *step = 0;
+  *saved = false;
   if (!run_file(run, "metrics.jsonl", path, error)) {
     return false;
   }
@@ -117,6 +119,9 @@ static bool metrics_last(const Run *run, double *step, Error *error) {
     return false;
   }
   *step = count > 0 ? points[count - 1].step : 0;
+  for (int64_t i = 0; i < count; i++) {
+    *saved |= points[i].saved;
+  }
   free(points);
   return true;
 }
@@ -124,17 +129,18 @@ static bool metrics_last(const Run *run, double *step, Error *error) {
 bool run_never_saved(const Run *run, Error *error) {
   Logged logged;
   double step;
-  if (!log_read(run, &logged, error) || !metrics_last(run, &step, error)) {
+  bool saved;
+  if (!log_read(run, &logged, error) || !metrics_last(run, &step, &saved, error)) {
     return false;
   }
   const bool absent = !io_is_directory(run->checkpoints);
-  const bool unseen = logged.saved || (step > 0 && (absent || !logged.there));
+  const bool unseen = logged.saved || saved || (step > 0 && (absent || !logged.there));
   if (unseen) {
     char says[LOG_LINE + 64];
     if (logged.saved) {
       snprintf(says, sizeof says, "log.txt says that %s was saved", logged.last);
     } else {
-      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f", step);
+      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f%s", step, saved ? ", and some were saved" : "");
     }
     return error_set(error, 1,
                      "%s %s, but %s: is a volume not mounted? Nothing was changed. Make the checkpoints visible "
