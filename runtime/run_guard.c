@@ -13,7 +13,7 @@
 
 #define EVENTS_BEGIN "events.out.tfevents."
 
-enum { LOG_LINE = 256 };
+enum { LOG_LINE = 4096 };  // as long as log_line makes them: paths may be long
 
 // What training writes or removes in the directory of a run.
 static const char *const written[] = {"checkpoints",  "log.txt",    "metrics.jsonl", "metrics.jsonl.damaged",

@@ -303,10 +303,17 @@ static bool trainer_submit(Trainer *t, Error *error) {
     session_trace(session, traces);
     t->traced += traces;
     const int64_t batch = plan_batch_after(&t->plan->run, t->batch, step - t->line.step);
-    if ((trainer_checks(t, step) && !check_keep(t->check, session, error)) ||
-        !feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+    if (trainer_checks(t, step) && !check_keep(t->check, session, error)) {
       return false;
     }
+    if (!feed_train(t->train_feed, session, batch, error)) {
+      t->unfed = error->status == 1;
+      return t->unfed && t->submitted > t->line.step;  // steps that are under way end first; then it is read again
+    }
+    if (!session_submit(session, PROGRAM_TRAIN, step, error)) {
+      return false;
+    }
+    t->unfed = false;
     t->submitted = step;
   } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
            !interrupt_requested());
@@ -565,6 +572,14 @@ void train_note(Trainer *t, const Error *error) {
   log_note(&t->log, error->text);
 }
 
+// Where the data cannot be read any longer, what was trained so far is whole.
+static void trainer_rescue(Trainer *t) {
+  Error failed = {0};
+  if (t->unfed && t->submitted == t->line.step && t->line.step > 0 && !trainer_save(t, true, &failed)) {
+    log_line(&t->log, LOG_RED "warning   %s" LOG_PLAIN, failed.text);
+  }
+}
+
 bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error) {
   Trainer *t;
@@ -576,6 +591,7 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
   interrupt_install(&interrupt);
   const bool done = trainer_loop(t, error) && train_end(t, result, error);
   if (!done) {
+    trainer_rescue(t);
     train_note(t, error);
   }
   interrupt_restore(&interrupt);

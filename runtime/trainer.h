@@ -50,6 +50,7 @@ struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool unfed;                                       // the data of the next step could not be read
   bool stops;                                       // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;

@@ -370,6 +370,35 @@ static void test_full_disk_is_outlived(void **state) {
   free(points);
 }
 
+// --- data that cannot be read any longer ---
+
+static const char *data_of;  // a file that is cut short in step 12
+
+static bool cut_run(Device *device, ProgramKind program, Error *error) {
+  int32_t step;
+  memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
+  assert_true(program != PROGRAM_TRAIN || step != 12 || truncate(data_of, 10) == 0);
+  return toy_run(device, program, error);
+}
+
+// What was trained before is saved.
+static void test_data_that_ends(void **state) {
+  World *world = *state;
+  char out[IO_PATH_MAX];
+  TrainResult result;
+  Error error = {0};
+  Backend backend = toy_backend;
+  backend.run = cut_run;
+  data_of = world->text;
+  Plan *plan = plan_of(world);
+  path_in(world, out, "run");
+  TrainOptions options = {.out = out, .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 9};
+  assert_false(train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error));
+  assert_int_equal(error.status, 1);
+  expect_words(error.text, "another program shortened it");
+  assert_true(there(world, "run/checkpoints/step-00000012/manifest.json"));
+}
+
 // --- a directory that is moved ---
 
 static char place[IO_PATH_MAX], elsewhere[IO_PATH_MAX];
@@ -503,6 +532,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_checkpoints_that_go, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_data_that_ends, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_moved_directory, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_models, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_fingerprints, world_open, world_close),
