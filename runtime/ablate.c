@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/interrupt.h"
 
@@ -98,8 +99,11 @@ static bool directory_make(Ablate *ablate, Error *error) {
         !io_path(file, error, "%s/ablate.jsonl", out)) {
       return false;
     }
-    return !io_is_file(file) ||
-           error_set(error, 1, "%s holds an ablation already; remove it or choose another --out", out);
+    bool taken;
+    return io_lock(out, &ablate->lock, &taken, error) &&
+           (!taken || error_set(error, 1, "another ablation is writing into %s; choose another --out", out)) &&
+           (!io_is_file(file) ||
+            error_set(error, 1, "%s holds an ablation already; remove it or choose another --out", out));
   }
   if (ablate->options->dry) {
     return true;
@@ -201,7 +205,7 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
 
 bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error) {
   Interrupt interrupt;
-  Ablate ablate = {.arena = arena_create(), .options = options};
+  Ablate ablate = {.arena = arena_create(), .options = options, .lock = -1};
   *result = (AblateResult){0};
   if (!ablate.arena) {
     return error_set(error, 3, "no memory");
@@ -221,6 +225,9 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
     interrupt_restore(&interrupt);
   }
   log_close(&ablate.log);
+  if (ablate.lock >= 0) {
+    close(ablate.lock);
+  }
   arena_destroy(ablate.arena);
   return done;
 }

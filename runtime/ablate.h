@@ -97,6 +97,7 @@ typedef struct {
   int devices;             // 0: ranks are threads of this process
   char device[96];         // what it is called, once a row has opened it
   char directory[IO_PATH_MAX];
+  int lock;         // on the directory that was named; -1: none
   int group_count;  // the best first; 0: nothing to rank
   AblateGroup *groups;
   bool validated;     // groups are ranked by validation losses

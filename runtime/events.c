@@ -109,8 +109,16 @@ void events_record_scalar(Buffer *out, double wall_time, int64_t step, const cha
 }
 
 static bool records_write(Events *events, Buffer *records, Error *error) {
-  bool done = records->failed ? error_set(error, 3, "no memory for %s", events->path)
-                              : io_write(NULL, events->fd, events->path, records->text, records->length, error);
+  const bool failed = records->failed;
+  const bool done = !failed && io_write(NULL, events->fd, events->path, records->text, records->length, error);
+  if (failed) {
+    error_set(error, 3, "no memory for %s", events->path);
+  } else if (done) {
+    events->bytes += (int64_t)records->length;
+  } else if (ftruncate(events->fd, (off_t)events->bytes) != 0 || lseek(events->fd, events->bytes, SEEK_SET) < 0) {
+    // Readers stop at half a record: they would see nothing of what comes behind it.
+    error_set(error, 1, "cannot write %s, and its last record is torn", events->path);
+  }
   buffer_free(records);
   return done;
 }
@@ -119,6 +127,7 @@ bool events_open(Events *events, const char *directory, int64_t resumed_at, Erro
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
   events->fd = -1;
+  events->bytes = 0;
   double now = clock_wall();
   int number = 0;
   do {  // a run that is resumed within the same second needs another name

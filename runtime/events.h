@@ -9,7 +9,8 @@
 #include "runtime/metrics.h"
 
 typedef struct {
-  int fd;  // -1: closed
+  int fd;         // -1: closed
+  int64_t bytes;  // of the file
   char path[4096];
 } Events;
 

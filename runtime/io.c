@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -172,6 +173,12 @@ bool io_make_path(const char *path, Error *error) {
   }
   errno = known ? ENOTDIR : errno;
   return io_failed("create directory", path, error);
+}
+
+bool io_lock(const char *path, int *fd, bool *taken, Error *error) {
+  *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  *taken = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  return *fd >= 0 || error_set(error, 1, "cannot open the directory %s: %s", path, strerror(errno));
 }
 
 bool io_remove_tree(const char *path) {

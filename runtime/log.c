@@ -77,6 +77,16 @@ static void line_put(FILE *out, const char *text, bool colour) {
   fflush(out);
 }
 
+// Where the disk was full, half of a line may stand there: the next begins one of its own, since lines are read again.
+static void file_put(Log *log, const char *text) {
+  if (log->torn) {
+    fputc('\n', log->file);
+  }
+  line_put(log->file, text, false);
+  log->torn = ferror(log->file) != 0;
+  clearerr(log->file);
+}
+
 void log_line(Log *log, const char *format, ...) {
   char text[4096];
   va_list args;
@@ -91,13 +101,13 @@ void log_line(Log *log, const char *format, ...) {
     log->live = false;
   }
   if (log->file) {
-    line_put(log->file, text, false);
+    file_put(log, text);
   }
 }
 
 void log_note(Log *log, const char *text) {
   if (log->file) {
-    line_put(log->file, text, false);
+    file_put(log, text);
   }
 }
 

@@ -24,6 +24,7 @@ typedef struct {
   FILE *screen, *file;  // either may be NULL
   bool terminal, colour;
   bool live;  // the last line on the screen is a live one
+  bool torn;  // the last line of the file may lack its end
 } Log;
 
 void log_start(Log *log, FILE *screen);                   // finds out about terminal and colour

@@ -68,7 +68,8 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
       at += length + 1;
       continue;
     }
-    MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss")};
+    MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss"),
+                          json_is_number(json_object_get(line, "save_ms"))};
     json_decref(line);
     if (point.step <= (double)last) {
       if (!point_add(metrics, point)) {
@@ -201,7 +202,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   if (!written) {
     return failed ? error_set(error, 3, "no memory") : false;
   }
-  return point_add(metrics, (MetricsPoint){(double)line->step, line->loss, line->val_loss}) ||
+  return point_add(metrics, (MetricsPoint){(double)line->step, line->loss, line->val_loss, line->save_ms > 0}) ||
          error_set(error, 3, "no memory");
 }
 

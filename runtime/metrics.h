@@ -35,6 +35,7 @@ int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBE
 
 typedef struct {
   double step, loss, val_loss;  // NaN: not there
+  bool saved;                   // a save ended between the line before and this one
 } MetricsPoint;
 
 typedef struct {

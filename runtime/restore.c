@@ -18,21 +18,21 @@ static bool is_checkpoint(const char *path) {
   return io_path(manifest, &ignored, "%s/manifest.json", path) && io_is_file(manifest);
 }
 
-static bool restore_find(const char *path, char plan[IO_PATH_MAX], char checkpoint[IO_PATH_MAX], Error *error) {
+// *direct: the path is that of a checkpoint.
+static bool restore_find(const char *path, char plan[IO_PATH_MAX], Run *run, bool *direct, Error *error) {
   char directory[IO_PATH_MAX];
-  Run run;
-  bool direct = is_checkpoint(path);
-  if (!(direct ? run_of_checkpoint(path, directory, error) : io_path(directory, error, "%s", path)) ||
-      !run_open(&run, directory, error) || !io_path(plan, error, "%s/plan.mdlx", directory)) {
+  *direct = is_checkpoint(path);
+  if (!(*direct ? run_of_checkpoint(path, directory, error) : io_path(directory, error, "%s", path)) ||
+      !run_open(run, directory, error) || !io_path(plan, error, "%s/plan.mdlx", directory)) {
     return false;
   }
   if (!io_is_file(plan)) {
     return error_set(error, 1, "%s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)", directory);
   }
-  if (!direct && !run.checkpoint[0]) {
+  if (!*direct && !run->checkpoint[0]) {
     return error_set(error, 1, "the run %s has no checkpoint yet", path);
   }
-  return io_path(checkpoint, error, "%s", direct ? path : run.checkpoint);
+  return !*direct || io_path(run->checkpoint, error, "%s", path);
 }
 
 // The plan of the run's text for one rank: checkpoints know logical names only, so it can use those of any layout.
@@ -80,11 +80,13 @@ static bool restore_decoding(Restored *restored, const char *plan, const Backend
 
 bool restore_open(Restored *restored, const char *path, const Backend *backend, const RestoreOptions *options,
                   Error *error) {
-  char plan[IO_PATH_MAX], checkpoint[IO_PATH_MAX];
+  char plan[IO_PATH_MAX];
+  Run run;
+  bool direct;
   const ProgramKind program = options->program;
   const char *why = NULL;
   *restored = (Restored){0};
-  if (!restore_find(path, plan, checkpoint, error)) {
+  if (!restore_find(path, plan, &run, &direct, error)) {
     return false;
   }
   restored->arena = arena_create();
@@ -116,7 +118,11 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
     return false;
   }
   restored->session.trunk = options->trunk;
-  return checkpoint_load(&restored->session, checkpoint, false, &restored->facts, error);
+  bool done;
+  do {
+    done = checkpoint_load(&restored->session, run.checkpoint, false, &restored->facts, error);
+  } while (!done && !direct && run_newer(&run));
+  return done;
 }
 
 void restore_close(Restored *restored) {

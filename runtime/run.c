@@ -3,10 +3,8 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,18 +19,13 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 }
 
 static bool run_lock(Run *run, Error *error) {
-  run->lock = open(run->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (run->lock < 0) {
-    return error_set(error, 1, "cannot open the run directory %s: %s", run->path, strerror(errno));
-  }
-  // A file system without locks is used without one.
-  if (flock(run->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    return error_set(error, 1,
-                     "%s is being trained already, by another process or a trainer of this one that is not closed; "
-                     "wait for it or choose another --out",
-                     run->path);
-  }
-  return true;
+  bool taken;
+  return io_lock(run->path, &run->lock, &taken, error) &&
+         (!taken ||
+          error_set(error, 1,
+                    "%s is being trained already, by another process or a trainer of this one that is not closed; "
+                    "wait for it or choose another --out",
+                    run->path));
 }
 
 static bool directory_empty(const char *path) {
@@ -136,6 +129,16 @@ static bool run_newest(Run *run, Error *error) {
 
 bool run_open(Run *run, const char *path, Error *error) {
   return run_find(run, path, error) && run_newest(run, error);
+}
+
+bool run_newer(Run *run) {
+  char was[IO_PATH_MAX];
+  Error ignored;
+  if (!run->checkpoint[0] || !io_absent(run->checkpoint)) {
+    return false;
+  }
+  memcpy(was, run->checkpoint, sizeof was);
+  return run_newest(run, &ignored) && run->checkpoint[0] && strcmp(run->checkpoint, was) != 0;
 }
 
 static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) {

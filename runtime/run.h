@@ -33,8 +33,18 @@ bool run_never_saved(const Run *run, Error *error);
 bool run_set_aside(Run *run, Error *error);
 bool run_no_links(const Run *run, Error *error);
 
+// Before something is written by the name of the directory: it may have been moved, or another one may stand in its
+// place. The run goes on where its directory is now; *moved: that is another place than before. Where no name leads to
+// it any longer, as under a volume that was mounted over it, its path is one that begins with RUN_NAMELESS. False: it
+// was removed.
+#define RUN_NAMELESS "/proc/self/fd/"
+bool run_follow(Run *run, bool *moved, Error *error);
+
 // An existing one to read from, without a lock.
 bool run_open(Run *run, const char *path, Error *error);
+// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there another
+// one? Then that is run->checkpoint.
+bool run_newer(Run *run);
 
 // Its paths no longer depend on the working directory, which a program may change.
 bool run_settle(Run *run, Error *error);

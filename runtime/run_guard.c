@@ -6,13 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "runtime/metrics.h"
 #include "runtime/run.h"
 
 #define EVENTS_BEGIN "events.out.tfevents."
 
-enum { LOG_LINE = 256 };
+enum { LOG_LINE = 4096 };  // as long as log_line makes them: paths may be long
 
 // What training writes or removes in the directory of a run.
 static const char *const written[] = {"checkpoints",  "log.txt",    "metrics.jsonl", "metrics.jsonl.damaged",
@@ -33,6 +34,31 @@ bool run_no_links(const Run *run, Error *error) {
     }
   }
   return true;
+}
+
+static bool leads_to(const char *path, const struct stat *held) {
+  struct stat named;
+  return stat(path, &named) == 0 && named.st_dev == held->st_dev && named.st_ino == held->st_ino;
+}
+
+bool run_follow(Run *run, bool *moved, Error *error) {
+  struct stat held;
+  char name[64], now[IO_PATH_MAX];
+  *moved = false;
+  errno = 0;
+  // Where it cannot be looked at, writing tells.
+  if (run->lock < 0 || fstat(run->lock, &held) != 0 || leads_to(run->path, &held) ||
+      (errno != 0 && errno != ENOENT && errno != ENOTDIR)) {
+    return true;
+  }
+  snprintf(name, sizeof name, RUN_NAMELESS "%d", run->lock);
+  const ssize_t length = readlink(name, now, sizeof now - 1);
+  now[length > 0 ? length : 0] = '\0';
+  const char *found = leads_to(now, &held) ? now : held.st_nlink > 0 && leads_to(name, &held) ? name : NULL;
+  *moved = found != NULL;
+  return found ? io_path(run->path, error, "%s", found) && io_path(run->checkpoints, error, "%s/checkpoints", found)
+               : error_set(error, 1, "%s is no longer the directory that this run began in, which was removed",
+                           run->path);
 }
 
 typedef struct {
@@ -76,11 +102,13 @@ static bool log_read(const Run *run, Logged *logged, Error *error) {
   return !failed || error_set(error, 1, "cannot read %s: %s", path, strerror(EIO));
 }
 
-static bool metrics_last(const Run *run, double *step, Error *error) {
+// The last step, and whether a save had ended before it.
+static bool metrics_last(const Run *run, double *step, bool *saved, Error *error) {
   char path[IO_PATH_MAX];
   MetricsPoint *points = NULL;
   int64_t count = 0;
   *step = 0;
+  *saved = false;
   if (!run_file(run, "metrics.jsonl", path, error)) {
     return false;
   }
@@ -91,6 +119,9 @@ static bool metrics_last(const Run *run, double *step, Error *error) {
     return false;
   }
   *step = count > 0 ? points[count - 1].step : 0;
+  for (int64_t i = 0; i < count; i++) {
+    *saved |= points[i].saved;
+  }
   free(points);
   return true;
 }
@@ -98,17 +129,18 @@ static bool metrics_last(const Run *run, double *step, Error *error) {
 bool run_never_saved(const Run *run, Error *error) {
   Logged logged;
   double step;
-  if (!log_read(run, &logged, error) || !metrics_last(run, &step, error)) {
+  bool saved;
+  if (!log_read(run, &logged, error) || !metrics_last(run, &step, &saved, error)) {
     return false;
   }
   const bool absent = !io_is_directory(run->checkpoints);
-  const bool unseen = logged.saved || (step > 0 && (absent || !logged.there));
+  const bool unseen = logged.saved || saved || (step > 0 && (absent || !logged.there));
   if (unseen) {
     char says[LOG_LINE + 64];
     if (logged.saved) {
       snprintf(says, sizeof says, "log.txt says that %s was saved", logged.last);
     } else {
-      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f", step);
+      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f%s", step, saved ? ", and some were saved" : "");
     }
     return error_set(error, 1,
                      "%s %s, but %s: is a volume not mounted? Nothing was changed. Make the checkpoints visible "

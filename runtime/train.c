@@ -7,7 +7,6 @@
 
 #include "base/units.h"
 #include "runtime/clock.h"
-#include "runtime/evaluate.h"
 #include "runtime/generate.h"
 #include "runtime/interrupt.h"
 #include "runtime/patience.h"
@@ -26,11 +25,6 @@ static int64_t choose(int64_t option, int64_t plan) {
 
 static const char *model_name(const Trainer *t) {
   return t->plan->run.model ? t->plan->run.model : "model";
-}
-
-// A batch of an evaluation is one microbatch: the same windows under every layout.
-static int64_t validation_batches(const Trainer *t) {
-  return t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
 }
 
 static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
@@ -67,7 +61,7 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   }
   if (t->options->patience > 0) {
     bool answers;
-    if (!validation_answers(&t->validation, validation_batches(t), &answers, error) ||
+    if (!validation_answers(&t->validation, trainer_batches(t), &answers, error) ||
         !patience_possible(t->validation.count > 0, answers, t->eval_every, error)) {
       return false;
     }
@@ -199,23 +193,6 @@ static bool trainer_begin(Trainer *t, Error *error) {
   return done;
 }
 
-static bool trainer_evaluate(Trainer *t, Error *error) {
-  Evaluation all;
-  Validation *of = &t->validation;
-  session_trace(&t->session, false);  // the next step says whether it is traced
-  if (!validation_run(of, &t->session, validation_batches(t), &t->line.validated, &all, error)) {
-    return false;
-  }
-  if (!interrupt_requested()) {
-    t->line.val_loss = all.loss;
-    progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
-    for (int i = 0; i < t->line.sets.count; i++) {
-      t->line.sets.at[i].value = of->result[i].loss;
-    }
-  }
-  return true;
-}
-
 // Speeds over the steps since the last line of metrics.
 static void trainer_speed(Trainer *t) {
   double seconds = t->interval_steps > 0 ? t->interval_seconds / (double)t->interval_steps : 0;
@@ -235,18 +212,8 @@ static void trainer_speed(Trainer *t) {
   t->line.skipped = t->skipped;
 }
 
-// After this step the trainer looks at the state: no step may be begun before it has.
-static bool step_evaluates(const Trainer *t, int64_t step) {
-  return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
-}
-
 static bool step_saves(const Trainer *t, int64_t step) {
   return step == t->steps || (t->save_every > 0 && step % t->save_every == 0);
-}
-
-// Has the validation loss got no better for so many evaluations that the run ends here?
-static void trainer_patience(Trainer *t) {
-  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
 }
 
 // Is there a step to begin?
@@ -257,7 +224,7 @@ static bool trainer_wants(const Trainer *t) {
 static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
-  bool evaluates = step_evaluates(t, step);
+  bool evaluates = trainer_evaluates(t, step);
   bool logs = step == 1 || last || step % t->log_every == 0;
   t->line.val_loss = NAN;
   // Of steps that have a line alone: each is read from the device by itself.
@@ -320,7 +287,7 @@ static bool step_traces(const Trainer *t, int64_t step) {
 // to submit, and is alone.
 static bool trainer_runs_ahead(const Trainer *t) {
   const int64_t newest = t->submitted;
-  return !t->options->watched && !step_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
+  return !t->options->watched && !trainer_evaluates(t, newest) && !step_saves(t, newest) && !step_traces(t, newest) &&
          !step_traces(t, newest + 1) && !trainer_checks(t, newest) && !trainer_checks(t, newest + 1);
 }
 
@@ -336,10 +303,17 @@ static bool trainer_submit(Trainer *t, Error *error) {
     session_trace(session, traces);
     t->traced += traces;
     const int64_t batch = plan_batch_after(&t->plan->run, t->batch, step - t->line.step);
-    if ((trainer_checks(t, step) && !check_keep(t->check, session, error)) ||
-        !feed_train(t->train_feed, session, batch, error) || !session_submit(session, PROGRAM_TRAIN, step, error)) {
+    if (trainer_checks(t, step) && !check_keep(t->check, session, error)) {
       return false;
     }
+    if (!feed_train(t->train_feed, session, batch, error)) {
+      t->unfed = error->status == 1;
+      return t->unfed && t->submitted > t->line.step;  // steps that are under way end first; then it is read again
+    }
+    if (!session_submit(session, PROGRAM_TRAIN, step, error)) {
+      return false;
+    }
+    t->unfed = false;
     t->submitted = step;
   } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
            !interrupt_requested());
@@ -423,6 +397,9 @@ bool train_step(Trainer *t, bool *more, Error *error) {
 
 static bool trainer_loop(Trainer *t, Error *error) {
   bool more = true;
+  if (!trainer_make_up(t, error)) {
+    return false;
+  }
   while (more) {
     if (!train_step(t, &more, error)) {
       return false;
@@ -458,7 +435,8 @@ static bool trainer_profile(Trainer *t, Error *error) {
 static void trainer_next(Trainer *t, const char *before, const char *after) {
   Buffer path = {0};
   buffer_shell(&path, t->run.path);
-  if (!path.failed && after) {
+  const bool named = strncmp(t->run.path, RUN_NAMELESS, strlen(RUN_NAMELESS)) != 0;
+  if (!path.failed && after && named) {
     log_line(&t->log, "%s%s%s", before, path.text, after);
   }
   buffer_free(&path);
@@ -594,6 +572,14 @@ void train_note(Trainer *t, const Error *error) {
   log_note(&t->log, error->text);
 }
 
+// Where the data cannot be read any longer, what was trained so far is whole.
+static void trainer_rescue(Trainer *t) {
+  Error failed = {0};
+  if (t->unfed && t->submitted == t->line.step && t->line.step > 0 && !trainer_save(t, true, &failed)) {
+    log_line(&t->log, LOG_RED "warning   %s" LOG_PLAIN, failed.text);
+  }
+}
+
 bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error) {
   Trainer *t;
@@ -605,6 +591,7 @@ bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *o
   interrupt_install(&interrupt);
   const bool done = trainer_loop(t, error) && train_end(t, result, error);
   if (!done) {
+    trainer_rescue(t);
     train_note(t, error);
   }
   interrupt_restore(&interrupt);

@@ -11,6 +11,17 @@
 
 enum { UNSAVED_MAX = 3 };  // saves that fail in a row
 
+// While a thread saves, it has the paths of the run.
+static bool trainer_follow(Trainer *t, Error *error) {
+  bool moved = false;
+  const bool done = t->saver.under_way || run_follow(&t->run, &moved, error);
+  if (moved) {
+    log_line(&t->log, LOG_YELLOW "note      the directory of the run was moved: it goes on in %s" LOG_PLAIN,
+             t->run.path);
+  }
+  return done;
+}
+
 bool trainer_chart(Trainer *t, Error *error) {
   const PlanRun *run = &t->plan->run;
   char path[IO_PATH_MAX], title[256], subtitle[256], count[32];
@@ -18,7 +29,8 @@ bool trainer_chart(Trainer *t, Error *error) {
   snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
            units_count(count, session_parameters(t->set)));
   const ChartText text = {title, subtitle, run->summed};
-  return run_file(&t->run, "loss.svg", path, error) && chart_write(path, &text, &t->metrics, error);
+  return trainer_follow(t, error) && run_file(&t->run, "loss.svg", path, error) &&
+         chart_write(path, &text, &t->metrics, error);
 }
 
 static bool is_frozen(const PlanSet *set, const char *name) {
@@ -194,7 +206,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
   error->status = 0;
-  if (!metrics_sync(&t->metrics, error)) {
+  if (!trainer_follow(t, error) || !metrics_sync(&t->metrics, error)) {
     return save_failed(t, facts.step, last, error);
   }
   if (!last && save_begin(t, &facts, &keep, start, error)) {

@@ -50,6 +50,7 @@ struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool unfed;                                       // the data of the next step could not be read
   bool stops;                                       // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
@@ -74,6 +75,19 @@ bool trainer_settle(Trainer *t, bool wait, Error *error);
 bool trainer_save(Trainer *t, bool last, Error *error);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.
 bool trainer_record(Trainer *t, bool line, Error *error);
+
+// --- train_evaluate.c ---
+
+// How many batches an evaluation has at most. Each is one microbatch: the same windows under every layout.
+int64_t trainer_batches(const Trainer *t);
+bool trainer_evaluate(Trainer *t, Error *error);
+// After this step the trainer looks at the state: no step may be begun before it has.
+bool trainer_evaluates(const Trainer *t, int64_t step);
+// Has the validation loss got no better for so many evaluations that the run ends here?
+void trainer_patience(Trainer *t);
+// The evaluation of the step that a run goes on from, if a signal cut it short: else fewer would count for --patience
+// and --keep-best than of a run that was not stopped. It is a line of metrics of its own.
+bool trainer_make_up(Trainer *t, Error *error);
 
 // --- train_bad.c ---
 

@@ -73,21 +73,38 @@ static void aside_list(const Run *run, Buffer *out) {
   }
 }
 
+// One of a run, which a process that trains there may remove meanwhile: *gone.
+static bool step_verify(const char *path, Buffer *out, int64_t *damaged, bool *good, bool *gone, Error *error) {
+  const size_t said = out->length;
+  const int64_t before = *damaged;
+  const bool done = one_verify(path, out, damaged, good, error);
+  *gone = (!done || *damaged > before) && io_absent(path) && !io_is_link(path);
+  if (!*gone) {
+    return done;
+  }
+  *damaged = before;
+  out->length = said;
+  buffer_format(out, "         %s was removed while it was read, as training removes old ones\n", path);
+  return true;
+}
+
 static bool run_verify(const Run *run, Buffer *out, int64_t *damaged, Error *error) {
   int64_t *steps, good_step = -1;
-  int count;
+  int count, removed = 0;
   if (!checkpoint_steps(run->checkpoints, &steps, &count, error)) {
     return false;
   }
   bool done = true;
   for (int i = 0; done && i < count; i++) {
     char path[IO_PATH_MAX];
-    bool good = false;
+    bool good = false, gone = false;
     done = io_path(path, error, "%s/step-%08lld", run->checkpoints, (long long)steps[i]) &&
-           one_verify(path, out, damaged, &good, error);
+           step_verify(path, out, damaged, &good, &gone, error);
+    removed += gone;
     good_step = good && good_step < 0 ? steps[i] : good_step;
   }
   free(steps);
+  count -= removed;
   if (!done) {
     return false;
   }

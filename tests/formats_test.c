@@ -5,7 +5,9 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/units.h"
@@ -13,6 +15,7 @@
 #include "runtime/events.h"
 #include "runtime/generate.h"
 #include "runtime/io.h"
+#include "runtime/log.h"
 #include "runtime/metrics.h"
 #include "runtime/safetensors.h"
 #include "tests/toy.h"
@@ -61,6 +64,64 @@ static void test_tensorboard_restart(void **state) {
   assert_int_equal(records.length, 16 + sizeof payload);
   assert_memory_equal(records.text + 12, payload, sizeof payload);
   buffer_free(&records);
+}
+
+// No file may grow beyond so many bytes: a write ends in the middle, as on a disk that is full. 0: any size.
+static void files_end_at(rlim_t bytes) {
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+  signal(SIGXFSZ, SIG_IGN);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+// Readers stop at half a record, so none may stay in front of others.
+static void test_torn_events(void **state) {
+  (void)state;
+  Events events;
+  Error error = {0};
+  const MetricsLine line = {.step = 3, .loss = 1.5};
+  char *text;
+  size_t size, at = 0;
+  assert_true(events_open(&events, directory, 0, &error));
+  files_end_at((rlim_t)events.bytes + 20);
+  const bool torn = events_line(&events, &line, &error);
+  files_end_at(0);
+  assert_false(torn);
+  assert_int_equal(error.status, 1);
+  assert_true(events_line(&events, &line, &error));
+  assert_true(io_read_file(events.path, 1 << 20, &text, &size, &error));
+  assert_int_equal(size, events.bytes);
+  while (at < size) {
+    uint64_t length;
+    assert_true(size - at > 16);
+    memcpy(&length, text + at, sizeof length);
+    assert_true(length < 256);
+    at += 16 + (size_t)length;
+  }
+  assert_int_equal(at, size);
+  free(text);
+  events_close(&events);
+}
+
+// A line behind half of one stands by itself: run_never_saved looks for lines that begin with `saved`.
+static void test_torn_log(void **state) {
+  (void)state;
+  Log log;
+  Error error = {0};
+  char *text;
+  size_t size;
+  log_start(&log, NULL);
+  assert_true(log_open(&log, file_in("torn.txt"), &error));
+  files_end_at(4);
+  log_note(&log, "step 1");
+  files_end_at(0);
+  log_note(&log, "saved runs/a");
+  log_note(&log, "step 2");
+  log_close(&log);
+  assert_true(io_read_file(file_in("torn.txt"), 1 << 20, &text, &size, &error));
+  assert_string_equal(text, "step\nsaved runs/a\nstep 2\n");
+  free(text);
 }
 
 typedef struct {
@@ -456,6 +517,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_tensorboard),
       cmocka_unit_test(test_tensorboard_restart),
+      cmocka_unit_test(test_torn_events),
+      cmocka_unit_test(test_torn_log),
       cmocka_unit_test(test_bad_safetensors),
       cmocka_unit_test(test_random_safetensors),
       cmocka_unit_test(test_good_safetensors),

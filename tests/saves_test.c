@@ -19,7 +19,9 @@
 #include "runtime/checkpoint.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/metrics.h"
+#include "runtime/run.h"
 #include "runtime/train.h"
+#include "runtime/verify_path.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 
@@ -246,7 +248,9 @@ static void test_failed_saves_are_tried_again(void **state) {
   assert_int_equal(narrow.count, 0);  // nothing was begun
 }
 
-static bool unreadable;  // directories, after their first entry
+static bool unreadable;        // directories, after their first entry
+static const char *vanishing;  // a directory that is removed when so many have been read to their ends; NULL: none
+static int vanishing_at;
 
 struct dirent *__real_readdir(DIR *directory);
 struct dirent *__wrap_readdir(DIR *directory);
@@ -255,7 +259,13 @@ struct dirent *__wrap_readdir(DIR *directory) {
     errno = EIO;
     return NULL;
   }
-  return __real_readdir(directory);
+  struct dirent *entry = __real_readdir(directory);
+  if (!entry && vanishing && --vanishing_at == 0) {
+    const char *path = vanishing;
+    vanishing = NULL;
+    assert_true(io_remove_tree(path));
+  }
+  return entry;
 }
 
 // A directory that cannot be read is not an empty one.
@@ -271,6 +281,43 @@ static void test_unreadable_checkpoints(void **state) {
   expect_words(error.text, "checkpoints: Input/output error");
   assert_true(train(world, plan_of(world), "run", (Wanted){.resume = true}, &error));
   expect_log(world, "run", "resumed   after step 20");
+}
+
+// Who reads a run beside its training comes to see checkpoints go: that is no damage, and there is a newer one.
+static void test_checkpoints_that_go(void **state) {
+  World *world = *state;
+  char path[IO_PATH_MAX], gone[IO_PATH_MAX];
+  Error error = {0};
+  Run run;
+  CheckpointFacts facts;
+  Buffer out = {0};
+  int64_t damaged;
+  assert_true(train(world, plan_of(world), "run", (Wanted){.steps = 30, .keep = 9}, &error));
+  path_in(world, path, "run");
+  path_in(world, gone, "run/checkpoints/step-00000030");
+  vanishing = gone;
+  vanishing_at = 1;
+  assert_true(run_open(&run, path, &error));
+  expect_words(run.checkpoint, "step-00000030");
+  assert_false(checkpoint_verify(run.checkpoint, &facts, &error));
+  assert_true(run_newer(&run));
+  expect_words(run.checkpoint, "step-00000020");
+  assert_true(checkpoint_verify(run.checkpoint, &facts, &error));
+  assert_false(run_newer(&run));
+  path_in(world, gone, "run/checkpoints/step-00000010/model.safetensors");
+  assert_true(io_remove_tree(gone));
+  assert_true(verify_path(path, &out, &damaged, &error));
+  assert_int_equal(damaged, 1);
+  expect_words(out.text, "step-00000010 is damaged: model.safetensors is not there");
+  buffer_free(&out);
+  path_in(world, gone, "run/checkpoints/step-00000010");
+  vanishing = gone;
+  vanishing_at = 2;
+  assert_true(verify_path(path, &out, &damaged, &error));
+  assert_int_equal(damaged, 0);
+  expect_words(out.text, "step-00000010 was removed while it was read");
+  expect_words(out.text, "1 checkpoint, 0 damaged");
+  buffer_free(&out);
 }
 
 // Files may not grow from step 12 to 27: neither checkpoints nor metrics can be written.
@@ -321,6 +368,93 @@ static void test_full_disk_is_outlived(void **state) {
     assert_true(points[i].step == steps[i]);
   }
   free(points);
+}
+
+// --- data that cannot be read any longer ---
+
+static const char *data_of;  // a file that is cut short in step 12
+
+static bool cut_run(Device *device, ProgramKind program, Error *error) {
+  int32_t step;
+  memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
+  assert_true(program != PROGRAM_TRAIN || step != 12 || truncate(data_of, 10) == 0);
+  return toy_run(device, program, error);
+}
+
+// What was trained before is saved.
+static void test_data_that_ends(void **state) {
+  World *world = *state;
+  char out[IO_PATH_MAX];
+  TrainResult result;
+  Error error = {0};
+  Backend backend = toy_backend;
+  backend.run = cut_run;
+  data_of = world->text;
+  Plan *plan = plan_of(world);
+  path_in(world, out, "run");
+  TrainOptions options = {.out = out, .steps = -1, .save_every = -1, .eval_every = -1, .log_every = -1, .keep = 9};
+  assert_false(train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error));
+  assert_int_equal(error.status, 1);
+  expect_words(error.text, "another program shortened it");
+  assert_true(there(world, "run/checkpoints/step-00000012/manifest.json"));
+}
+
+// --- a directory that is moved ---
+
+static char place[IO_PATH_MAX], elsewhere[IO_PATH_MAX];
+static bool unnamed, removed;  // no name leads to the directory; it is removed
+
+ssize_t __real_readlink(const char *path, char *target, size_t size);
+
+ssize_t __wrap_readlink(const char *path, char *target, size_t size) {
+  return unnamed ? -1 : __real_readlink(path, target, size);
+}
+
+static bool moved_run(Device *device, ProgramKind program, Error *error) {
+  int32_t step;
+  memcpy(&step, device->arena[ARENA_HOST] + 4 * TOY_OUTPUTS, 4);
+  if (program == PROGRAM_TRAIN && step == 12) {
+    assert_int_equal(rename(place, elsewhere), 0);
+    assert_true(!removed || io_remove_tree(elsewhere));
+    assert_int_equal(mkdir(place, 0777), 0);  // as that of another run
+  }
+  return toy_run(device, program, error);
+}
+
+// What a run saves goes where its directory is, not into what stands in its place.
+static void test_moved_directory(void **state) {
+  World *world = *state;
+  Backend backend = toy_backend;
+  backend.run = moved_run;
+  for (int way = 0; way < 3; way++) {
+    char run[32], moved[32], name[128];
+    TrainResult result;
+    Error error = {0};
+    Plan *plan = plan_of(world);
+    unnamed = way == 1;
+    removed = way == 2;
+    snprintf(run, sizeof run, "run%d", way);
+    snprintf(moved, sizeof moved, "moved%d", way);
+    path_in(world, place, run);
+    path_in(world, elsewhere, moved);
+    TrainOptions options = {
+        .out = place, .steps = -1, .save_every = 5, .eval_every = -1, .log_every = -1, .keep = 9, .sync_save = true};
+    const bool done = train_run(&(PlanSet){1, &plan}, &backend, &options, &result, &error);
+    unnamed = false;
+    assert_int_equal(done, !removed);
+    assert_int_equal(rmdir(place), 0);  // nothing is in it
+    if (removed) {
+      expect_words(error.text, "is no longer the directory that this run began in");
+      continue;
+    }
+    for (int step = 5; step <= 40; step += 5) {
+      snprintf(name, sizeof name, "%s/checkpoints/step-%08d/manifest.json", moved, step);
+      assert_true(there(world, name));
+    }
+    snprintf(name, sizeof name, "%s/loss.svg", moved);
+    assert_true(there(world, name));
+    expect_log(world, moved, "the directory of the run was moved: it goes on in");
+  }
 }
 
 // --- names ---
@@ -396,7 +530,10 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_damage_falls_back, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failed_saves_are_tried_again, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_unreadable_checkpoints, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_checkpoints_that_go, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_full_disk_is_outlived, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_data_that_ends, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_moved_directory, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_models, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_fingerprints, world_open, world_close),
   };

@@ -10,15 +10,20 @@
 #include "runtime/convert/source.h"
 
 static bool saved_layer(Arena *arena, Layer *layer, const char *path, Error *error) {
-  char found[IO_PATH_MAX];
+  char found[IO_PATH_MAX], was[IO_PATH_MAX] = "";
   json_t *manifest = NULL;
-  if (!source_find(path, found, error)) {
+  bool done;
+  do {  // a process that trains there may remove the one that was found
+    if (!source_find(path, found, error) || strcmp(found, was) == 0) {
+      return false;
+    }
+    memcpy(was, found, sizeof was);
+    done = checkpoint_open_weights(found, &layer->saved, &manifest, error);
+  } while (!done && io_absent(found));
+  if (!done) {
     return false;
   }
   layer->path = arena_format(arena, "%s", found);
-  if (!checkpoint_open_weights(found, &layer->saved, &manifest, error)) {
-    return false;
-  }
   const bool good = frozen_read(arena, manifest, &layer->frozen);
   json_decref(manifest);
   return good || error_set(error, 1, "the manifest of %s does not say what is frozen", found);

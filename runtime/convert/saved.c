@@ -28,12 +28,18 @@ static bool saved_find(Saved *s, const char *from, Error *error) {
   }
   char *resolved = NULL;
   size_t size;
-  const bool done = io_path(s->checkpoint, error, "%s", direct ? from : run.checkpoint) &&
-                    io_path(text, error, "%s/resolved.mdl", s->run) &&
-                    io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
-                    numbers_of_text(s->arena, resolved, &s->numbers, error);
+  bool done = io_path(text, error, "%s/resolved.mdl", s->run) &&
+              io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
+              numbers_of_text(s->arena, resolved, &s->numbers, error);
   free(resolved);
-  return done && checkpoint_open_weights(s->checkpoint, &s->file, &s->manifest, error);
+  if (!done) {
+    return false;
+  }
+  do {
+    done = io_path(s->checkpoint, error, "%s", direct ? from : run.checkpoint) &&
+           checkpoint_open_weights(s->checkpoint, &s->file, &s->manifest, error);
+  } while (!done && !direct && run_newer(&run));
+  return done;
 }
 
 // The parameters, with their axes from the manifest.

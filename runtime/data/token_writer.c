@@ -1,9 +1,12 @@
 // token_writer.c: documents are encoded as they are read, and tokens written as they come.
 #include "runtime/data/token_writer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/chat.h"
@@ -93,13 +96,36 @@ static bool writer_text(void *context, const char *text, size_t length, bool mor
   return w->tokens.count < FLUSH || writer_flush(w, error);
 }
 
-// A file under a name that is not its own yet. What stands there is of a program that was ended.
+static bool part_taken(const char *out, Error *error) {
+  return error_set(error, 1, "another program is writing %s; wait for it or give another name to what is made", out);
+}
+
+// A file under a name that is not its own yet, locked while it is written. What stands there without a lock is of a
+// program that was ended; a file system without locks is used without one.
 static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error *error) {
+  struct stat info;
   if (!io_path(path, error, "%s" WRITER_ENDING, out)) {
     return false;
   }
-  unlink(path);
-  return io_create(NULL, path, fd, error);
+  const int left = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  const bool taken = left >= 0 && flock(left, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  if (!taken) {
+    unlink(path);
+  }
+  bool done = taken ? part_taken(out, error) : io_create(NULL, path, fd, error);
+  if (done && ((flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
+               (fstat(*fd, &info) == 0 && info.st_nlink == 0))) {  // one that began at the same moment
+    close(*fd);
+    *fd = -1;
+    done = part_taken(out, error);
+  }
+  if (left >= 0) {
+    close(left);
+  }
+  if (*fd < 0) {
+    path[0] = '\0';  // it is not this program's to remove
+  }
+  return done;
 }
 
 // The names of what is made, none of which is read.
@@ -143,11 +169,13 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }
 
-// The file in the place that is its own.
+// The file in the place that is its own, and only then without its lock.
 static bool file_finish(int *fd, const char *path, const char *out, Error *error) {
-  const bool synced = io_sync(NULL, *fd, path, error), closed = io_close(*fd, path, error);
+  Error ignored;
+  const bool placed = io_sync(NULL, *fd, path, error) && io_rename(NULL, path, out, error);
+  const bool closed = io_close(*fd, out, placed ? error : &ignored);
   *fd = -1;
-  return synced && closed && io_rename(NULL, path, out, error);
+  return placed && closed;
 }
 
 static bool writer_finish(TokenWriter *w, Error *error) {

@@ -24,6 +24,12 @@ same "bubbles" "$(records agree bubble | sed 's/^0\.[0-9]*/some/' | xargs)" "nul
 grep -q "</svg>" agree/ablate.svg || die "there is no picture"
 expect 1 "$MDL" ablate small.mdl layout=single,tp2 --steps 1 --out agree
 mentions err "--out"
+mkdir taken
+exec 9< taken
+flock 9
+expect 1 "$MDL" ablate small.mdl layout=single,tp2 --steps 1 --out taken
+mentions err "another ablation is writing into taken"
+exec 9<&-
 
 # Settings are other computations, not judged; each is compared with its like.
 expect 0 "$MDL" ablate small.mdl layout=single,tp2 precision=fp32,fp64 batch=4,8 --steps 3 --out settings

@@ -21,6 +21,16 @@ same "checkpoints that are seen again" "$(weights whole 6)" "$(weights unseen 6)
 rm -r unseen/checkpoints unseen/log.txt  # the metrics know it too
 expect 1 "$MDL" train "$SMALL" --steps 6 --out unseen --resume
 mentions err "is not there, but metrics.jsonl has steps up to 6"
+# Lines of metrics say when a save has ended, whatever has become of the log.
+train "$SMALL" --steps 6 --save-every 2 --log-every 1 --out cleared
+rm -r cleared/checkpoints && mkdir cleared/checkpoints && : > cleared/log.txt
+expect 1 "$MDL" train "$SMALL" --steps 6 --out cleared --resume
+mentions err "holds no checkpoint, but metrics.jsonl has steps up to 6, and some were saved"
+long=$(printf '%0100d' 1)/$(printf '%0100d' 2)/$(printf '%0100d' 3)
+train "$SMALL" --steps 2 --out "$long"
+rm -r "$long"/checkpoints/*
+expect 1 "$MDL" train "$SMALL" --steps 6 --out "$long" --resume
+mentions err "log.txt says that"
 
 # --restart begins anew, says so, and keeps what there was; what is resumed after it is the new run.
 cp -r run again

@@ -43,3 +43,15 @@ train still.mdl --steps 20 --eval-every 1 --patience 3 --out still
 mentions out "stopped   after step 4: no better than the evaluation of step 1"
 train still.mdl --steps 20 --eval-every 1 --patience 6 --out still --resume
 mentions out "stopped   after step 7: no better than the evaluation of step 1"
+
+# An evaluation that a signal cut short is made up for when the run goes on: a line of its own, and counted.
+train "$SMALL" --steps 8 --eval-every 4 --out cut
+kept=$(evaluations cut)
+train "$SMALL" --steps 4 --eval-every 4 --out early
+cp -r early again
+sed -i 's/,"val_loss":[^,}]*//' again/metrics.jsonl
+train "$SMALL" --steps 8 --eval-every 4 --out again --resume
+same "the evaluations" "$(evaluations again)" "$kept"
+same "the loss beside it" "$(losses again | grep -c '^4 ')" "$(losses early | grep -c '^4 ' | awk '{print $1 + 1}')"
+train "$SMALL" --steps 8 --eval-every 4 --out early --resume
+same "an evaluation that is there" "$(evaluations early)" "$kept"

@@ -57,3 +57,14 @@ of "tokens(\"$ROOT/LICENSE\", tokenizer = bytes)" licence.mdl
 expect 1 "$MDL" train licence.mdl --steps 1 --out licence
 mentions err "make tokens of it first, \`mdl data encode $ROOT/LICENSE --tokenizer bytes -o tokens.bin\`" \
   "tokenizer = bytes);\`"
+
+# A file that another program is writing is left to it; what one that was ended has left is not.
+exec 9> two.bin.part
+echo half >&9
+flock 9
+expect 1 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
+mentions err "another program is writing two.bin"
+same "a file of another program" "$(cat two.bin.part)" half
+exec 9>&-
+expect 0 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
+[ ! -e two.bin.part ] || die "what was left is there still"

@@ -1,0 +1,76 @@
+// train_evaluate.c: evaluations of training: after which steps, what becomes of them, and one that a signal cut short.
+#include <math.h>
+
+#include "runtime/clock.h"
+#include "runtime/interrupt.h"
+#include "runtime/patience.h"
+#include "runtime/trainer.h"
+
+int64_t trainer_batches(const Trainer *t) {
+  return t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+}
+
+bool trainer_evaluate(Trainer *t, Error *error) {
+  Evaluation all;
+  Validation *of = &t->validation;
+  session_trace(&t->session, false);  // the next step says whether it is traced
+  if (!validation_run(of, &t->session, trainer_batches(t), &t->line.validated, &all, error)) {
+    return false;
+  }
+  if (!interrupt_requested()) {
+    t->line.val_loss = all.loss;
+    progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
+    for (int i = 0; i < t->line.sets.count; i++) {
+      t->line.sets.at[i].value = of->result[i].loss;
+    }
+  }
+  return true;
+}
+
+bool trainer_evaluates(const Trainer *t, int64_t step) {
+  return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
+}
+
+void trainer_patience(Trainer *t) {
+  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
+}
+
+// The loss that metrics have of the step; *evaluated: a validation loss too.
+static double step_loss(const Metrics *metrics, int64_t step, bool *evaluated) {
+  double loss = NAN;
+  *evaluated = false;
+  for (int64_t i = metrics->count - 1; i >= 0 && (int64_t)metrics->points[i].step == step; i--) {
+    loss = isfinite(metrics->points[i].loss) ? metrics->points[i].loss : loss;
+    *evaluated |= isfinite(metrics->points[i].val_loss);
+  }
+  return loss;
+}
+
+bool trainer_make_up(Trainer *t, Error *error) {
+  MetricsLine *line = &t->line;
+  bool evaluated;
+  const double loss = step_loss(&t->metrics, line->step, &evaluated);
+  if (t->saved != line->step || line->step == 0 || evaluated || !trainer_evaluates(t, line->step)) {
+    return true;
+  }
+  if (!trainer_evaluate(t, error)) {
+    return false;
+  }
+  if (!isfinite(line->val_loss)) {
+    return true;
+  }
+  line->loss = loss;
+  line->grad_norm = line->lr = line->tokens_per_s = line->step_ms = line->tflops = line->mfu = NAN;
+  const int64_t taken = session_memory(&t->session).taken;
+  line->memory_bytes = taken >= 0 ? taken : clock_memory();
+  line->skipped = t->skipped;
+  if (!trainer_record(t, true, error)) {
+    return false;
+  }
+  trainer_patience(t);
+  if (t->options->keep_best && t->good == line->step && line->val_loss < t->best) {
+    t->saved = -1;  // the checkpoint does not say how good it is
+    return trainer_save(t, line->step == t->steps, error);
+  }
+  return true;
+}
