@@ -15,6 +15,9 @@ typedef struct {
 
 #define SHARE "it is a share: `0.1` is one in ten"
 #define STEPS "it counts steps: a tenth of the run is `0.1 * steps`"
+#define CLIP "it is the largest norm that a gradient keeps; 0 or nothing: any"
+#define EPS "it keeps what is divided by from being 0: `1e-5`"
+#define DEVIATION "it is the deviation of normal numbers: `0.02`"
 #define BETAS "write `betas = (0.9, 0.95)`"
 
 static const Limit limits[] = {
@@ -27,6 +30,16 @@ static const Limit limits[] = {
     {"lion", "betas", 0, 1, false, 2, BETAS},
     {"lion", "decay", 0, INFINITY, false, 0, NULL},
     {"attention", "cap", 0, INFINITY, true, 0, "without it scores are not capped"},
+    {"adamw", "clip", 0, INFINITY, false, 0, CLIP},
+    {"sgd", "clip", 0, INFINITY, false, 0, CLIP},
+    {"lion", "clip", 0, INFINITY, false, 0, CLIP},
+    {"rope", "theta", 0, INFINITY, true, 0, "positions turn by powers of it: `theta = 10000`"},
+    {"layer_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"rms_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"batch_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"linear", "std", 0, INFINITY, false, 0, DEVIATION},
+    {"embedding", "std", 0, INFINITY, false, 0, DEVIATION},
+    {"normal", "std", 0, INFINITY, false, 0, DEVIATION},
 };
 
 static bool is_computed(const Ast *written) {
@@ -103,6 +116,19 @@ static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal
   return true;
 }
 
+// normal(0, 0.02): the mean in place of the deviation. normal(0) is zeros.
+static bool normal_draws(Elaborator *e, const Ast *function, const Arguments *arguments) {
+  const Object *std = arguments->positional_count == 2 ? &arguments->positional[0] : NULL;
+  if (!std || strcmp(function->name, "normal") != 0 || std->kind != OBJECT_NUMBER || std->number != 0 ||
+      arguments->positional[1].kind != OBJECT_NUMBER || arguments->positional[1].number == 0) {
+    return true;
+  }
+  Diagnostic *error = diag_error(e->diag, E034, arguments->positional_ast[0]->span,
+                                 "all numbers that are drawn would be equal: their deviation is 0");
+  diag_help(e->diag, error, "`normal` takes the deviation first and then the mean: `normal(0.02)`");
+  return false;
+}
+
 bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *arguments) {
   const Ast *formals = function->kids[0];
   bool good = true;
@@ -124,7 +150,7 @@ bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *argumen
       }
     }
   }
-  return good;
+  return normal_draws(e, function, arguments) && good;
 }
 
 // --- axes ---

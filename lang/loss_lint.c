@@ -286,6 +286,65 @@ static void check_sign(Elaborator *e, ValueId loss) {
   }
 }
 
+// --- the unit ---
+
+// Is there a logarithm in a composite's own body?
+static bool region_has_logarithm(const Graph *graph, const Node *node) {
+  const NodeList *inside = node->region >= 0 ? &graph->regions.at[node->region].nodes : NULL;
+  for (int i = 0; inside && i < inside->count; i++) {
+    if (graph_node(graph, inside->at[i])->op == OP_LOG) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Does a value scale with what it reads? Of others, as a square or a root, no logarithm of a probability comes out.
+static bool is_passed(const Node *node) {
+  switch (node->op) {
+    case OP_MUL:
+      return node->operands[0] != node->operands[1];
+    case OP_POW:
+    case OP_ABS:
+    case OP_SIGN:
+    case OP_FLOOR:
+    case OP_EXP:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_RECIPROCAL:
+    case OP_SIN:
+    case OP_COS:
+    case OP_TANH:
+    case OP_SIGMOID:
+    case OP_ERF:
+    case OP_SCAN:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Is the loss made of logarithms, as those of probabilities are, so that it may be called nats?
+static bool has_logarithm(Graph *graph, ValueId loss) {
+  bool *seen = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  ARRAY(const Node *) left = {0};
+  const Node *node = graph_producer(graph, loss);
+  while (node) {
+    if (node->op == OP_LOG || region_has_logarithm(graph, node)) {
+      return true;
+    }
+    for (int i = 0; is_passed(node) && i < node->operand_count; i++) {
+      const Node *maker = graph_producer(graph, node->operands[i]);
+      if (maker && !seen[maker - graph->nodes.at]) {
+        seen[maker - graph->nodes.at] = true;
+        array_push(graph->arena, &left, maker);
+      }
+    }
+    node = left.count > 0 ? left.at[--left.count] : NULL;
+  }
+  return false;
+}
+
 // --- a sum in place of a mean ---
 
 typedef struct {
@@ -294,6 +353,9 @@ typedef struct {
   Shape counted;    // axes of what data feeds
   const Node *sum;  // over some of these
   Shape over;       // those
+  double all;       // places of all sums on the way, over whatever axes
+  bool added;       // it is one of several terms
+  bool scaled;      // found: one mean alone, times a number
 } Summed;
 
 static double terms(const Summed *s, unsigned axes) {
@@ -348,26 +410,36 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
   if ((node->op == OP_ADD || node->op == OP_SUB) && !s->sum) {
+    s->added = true;
     const Summed before = *s;
     if (is_plain_sum(s, node->operands[0], factor, depth + 1)) {
       return true;
     }
     s->sum = before.sum;
     s->over = before.over;
+    s->all = before.all;
     return is_plain_sum(s, node->operands[1], factor, depth + 1);
   }
   const Shape over = node->op == OP_SUM ? shape_common(node->axes, &s->counted) : (Shape){0};
   if (over.count > 0) {
     s->sum = s->sum ? s->sum : node;
     s->over = shape_union(s->over, &over);
+    for (int i = 0; i < node->axes.count; i++) {
+      s->all *= (double)s->graph->axes.at[node->axes.axis[i]].global;
+    }
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
-  return s->sum && !is_weighed(s, value, 0) && grows(s, fabs(factor));
+  if (!s->sum || is_weighed(s, value, 0)) {
+    return false;
+  }
+  const bool more = grows(s, fabs(factor));
+  s->scaled = !more && !s->added && node->op != OP_SUM && fabs(fabs(factor) * s->all - 1) > 1e-6;
+  return more;
 }
 
 static void check_mean(Elaborator *e, ValueId loss) {
   Graph *graph = e->graph;
-  Summed s = {.graph = graph, .left = MOST_NODES};
+  Summed s = {.graph = graph, .left = MOST_NODES, .all = 1};
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
@@ -376,10 +448,12 @@ static void check_mean(Elaborator *e, ValueId loss) {
       s.counted = shape_union(s.counted, &shape);
     }
   }
-  e->summed = is_plain_sum(&s, loss, 1, 0);
-  if (!e->summed) {
+  const bool sum = is_plain_sum(&s, loss, 1, 0);
+  e->loss_unit = s.scaled || !has_logarithm(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  if (!sum) {
     return;
   }
+  e->loss_unit = LOSS_SUM;
   Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
                                   "the loss is a sum over %.0f places, not their mean", terms(&s, ~0U));
   diag_help(e->diag, said,

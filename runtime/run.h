@@ -34,6 +34,10 @@ bool run_set_aside(Run *run, Error *error);
 bool run_no_links(const Run *run, Error *error);
 
 // An existing one to read from, without a lock.
+// What a directory that is no run may be, and what to do, to be said behind "is no run"; "" where nobody knows.
+enum { RUN_HINT_MAX = 1200 };
+const char *run_hint(const char *path, char hint[RUN_HINT_MAX]);
+
 bool run_open(Run *run, const char *path, Error *error);
 
 // Its paths no longer depend on the working directory, which a program may change.

@@ -188,7 +188,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
                              .compile_seconds = options->compile_seconds};
   progress_header(&t->log, &t->facts);
   resume_say(t, facts, notes);
-  return true;
+  return trainer_doubts(t, error);
 }
 
 static bool trainer_begin(Trainer *t, Error *error) {

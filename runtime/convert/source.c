@@ -113,6 +113,10 @@ bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
   if (hf_is(path) || peft_is(path) || io_is_file(manifest)) {
     return io_path(found, error, "%s", path);
   }
+  if (io_is_file(path)) {
+    return error_set(error, 1, "%s is a file; weights are given as the directory that holds them, with its config.json",
+                     path);
+  }
   return run_open(&run, path, error) &&
          (run.checkpoint[0] || error_set(error, 1,
                                          "%s is no directory of weights: it holds neither config.json (Hugging Face), "
