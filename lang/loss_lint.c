@@ -90,6 +90,40 @@ static bool of_whole_batch(const Graph *graph, const Node *node) {
   return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
 }
 
+// Is the node a condition on positions?
+static bool compares_places(Graph *graph, const Node *node) {
+  const bool compares = node->op == OP_LESS || node->op == OP_LESS_EQUAL || node->op == OP_EQUAL;
+  const bool *nodes = compares ? lint_nodes_of(graph, node->first_result) : NULL;
+  for (int i = 0; nodes && i < graph->nodes.count; i++) {
+    if (nodes[i] && graph_node(graph, i)->op == OP_POSITION) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// May a mask of positions have left out those that are not to be seen? What attention has inside is no mask of its
+// results.
+static bool is_placed(Graph *graph, ValueId value) {
+  bool *seen = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  ARRAY(const Node *) left = {0};
+  const Node *node = graph_producer(graph, value);
+  while (node) {
+    if (compares_places(graph, node) || (node->op == OP_INPUT && strcmp(node->text, "mask") == 0)) {
+      return true;
+    }
+    for (int i = 0; node->op != OP_COMPOSITE && i < node->operand_count; i++) {
+      const Node *maker = graph_producer(graph, node->operands[i]);
+      if (maker && !seen[maker - graph->nodes.at]) {
+        seen[maker - graph->nodes.at] = true;
+        array_push(graph->arena, &left, maker);
+      }
+    }
+    node = left.count > 0 ? left.at[--left.count] : NULL;
+  }
+  return false;
+}
+
 // Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
 static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *nodes) {
   const Shape places = graph_shape(graph, tokens->first_result);
@@ -103,14 +137,11 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
       continue;
     }
     const bool *inside = lint_nodes_of(graph, node->operands[0]);
-    bool placed = false, text = false;
+    bool text = false;
     for (int j = 0; j < graph->nodes.count; j++) {
-      const Node *made = graph_node(graph, j);
-      const bool mask = made->op == OP_INPUT && strcmp(made->text, "mask") == 0;
-      placed |= inside[j] && (made->op == OP_POSITION || mask);
       text |= inside[j] && graph_node(graph, j) == tokens;
     }
-    if (text && !placed) {
+    if (text && !is_placed(graph, node->operands[0])) {
       return node;
     }
   }
@@ -286,76 +317,18 @@ static void check_sign(Elaborator *e, ValueId loss) {
   }
 }
 
-// --- the unit ---
-
-// Is there a logarithm in a composite's own body?
-static bool region_has_logarithm(const Graph *graph, const Node *node) {
-  const NodeList *inside = node->region >= 0 ? &graph->regions.at[node->region].nodes : NULL;
-  for (int i = 0; inside && i < inside->count; i++) {
-    if (graph_node(graph, inside->at[i])->op == OP_LOG) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// Does a value scale with what it reads? Of others, as a square or a root, no logarithm of a probability comes out.
-static bool is_passed(const Node *node) {
-  switch (node->op) {
-    case OP_MUL:
-      return node->operands[0] != node->operands[1];
-    case OP_POW:
-    case OP_ABS:
-    case OP_SIGN:
-    case OP_FLOOR:
-    case OP_EXP:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_RECIPROCAL:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_SIGMOID:
-    case OP_ERF:
-    case OP_SCAN:
-      return false;
-    default:
-      return true;
-  }
-}
-
-// Is the loss made of logarithms, as those of probabilities are, so that it may be called nats?
-static bool has_logarithm(Graph *graph, ValueId loss) {
-  bool *seen = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
-  ARRAY(const Node *) left = {0};
-  const Node *node = graph_producer(graph, loss);
-  while (node) {
-    if (node->op == OP_LOG || region_has_logarithm(graph, node)) {
-      return true;
-    }
-    for (int i = 0; is_passed(node) && i < node->operand_count; i++) {
-      const Node *maker = graph_producer(graph, node->operands[i]);
-      if (maker && !seen[maker - graph->nodes.at]) {
-        seen[maker - graph->nodes.at] = true;
-        array_push(graph->arena, &left, maker);
-      }
-    }
-    node = left.count > 0 ? left.at[--left.count] : NULL;
-  }
-  return false;
-}
-
 // --- a sum in place of a mean ---
 
 typedef struct {
   const Graph *graph;
-  int left;         // nodes that may still be looked at
-  Shape counted;    // axes of what data feeds
-  const Node *sum;  // over some of these
-  Shape over;       // those
-  double all;       // places of all sums on the way, over whatever axes
-  bool added;       // it is one of several terms
-  bool scaled;      // found: one mean alone, times a number
+  int left;             // nodes that may still be looked at
+  Shape counted;        // axes of what data feeds
+  const Node *sum;      // over some of these
+  Shape over;           // those
+  double all;           // places of all sums on the way, over whatever axes
+  bool added;           // it is one of several terms
+  bool scaled;          // found: one mean alone, times a number; or with weights that it does not divide by
+  const Node *weighed;  // found: a mean of what `mask` or `share` goes with
 } Summed;
 
 static double terms(const Summed *s, unsigned axes) {
@@ -387,6 +360,18 @@ static bool is_weighed(Summed *s, ValueId value, int depth) {
     weighed = is_weighed(s, node->operands[i], depth + 1);
   }
   return weighed;
+}
+
+// "mask" or "share", if the node multiplies by that input; else NULL.
+static const char *is_given_weights(const Graph *graph, const Node *node) {
+  for (int i = 0; node->op == OP_MUL && i < 2; i++) {
+    const Node *weight = graph_producer(graph, behind_views(graph, node->operands[i]));
+    weight = weight && weight->op == OP_TO_REAL ? graph_producer(graph, weight->operands[0]) : weight;
+    if (weight && weight->op == OP_INPUT && (strcmp(weight->text, "mask") == 0 || strcmp(weight->text, "share") == 0)) {
+      return weight->text;
+    }
+  }
+  return NULL;
 }
 
 // Follows factors and sums, with what the whole is multiplied by. True: it is a sum of terms that all count as they
@@ -429,6 +414,12 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     }
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
+  if (s->sum && is_given_weights(s->graph, node)) {
+    const bool mean = fabs(fabs(factor) * s->all - 1) < 1e-6, one = fabs(fabs(factor) - 1) < 1e-6;
+    s->scaled = !s->added && (mean || !one || strcmp(is_given_weights(s->graph, node), "share") != 0);
+    s->weighed = mean ? node : s->weighed;
+    return false;
+  }
   if (!s->sum || is_weighed(s, value, 0)) {
     return false;
   }
@@ -449,7 +440,18 @@ static void check_mean(Elaborator *e, ValueId loss) {
     }
   }
   const bool sum = is_plain_sum(&s, loss, 1, 0);
-  e->loss_unit = s.scaled || !has_logarithm(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  e->loss_unit = s.scaled || !lint_has_logarithm(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  if (s.weighed) {
+    const bool share = strcmp(is_given_weights(graph, s.weighed), "share") == 0;
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
+                                    share ? "`share` is a part of the whole already, and this is a mean of it"
+                                          : "what `mask` leaves out counts in this mean, as 0");
+    diag_help(
+        e->diag, said,
+        share ? "write `sum(... * share)`, which is the mean over what counts; `allow E054;` in the recipe if that is "
+                "meant"
+              : "write `masked_mean(x, mask)`, or `sum(x * share)`; `allow E054;` in the recipe if that is meant");
+  }
   if (!sum) {
     return;
   }
