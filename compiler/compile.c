@@ -64,7 +64,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     front_note_products(f, c);
     front_keep_step(f, c);
     f->logits = front_has_logits(c);
-    f->summed = c->elaborator->summed;
+    f->loss_unit = c->elaborator->loss_unit;
   }
   if (program == PROGRAM_GENERATE && c->nothing) {
     return true;  // no logits: nothing to generate from
@@ -212,7 +212,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
       }
     }
   }
-  plan->run.summed = f->summed;
+  plan->run.loss_unit = f->loss_unit;
   f->batch = plan->run.batch;
   f->sequence = plan->run.sequence;
   plan->resolved = settings_resolved(f->arena, &f->unit, &f->spec);

@@ -27,8 +27,8 @@ typedef struct {
   Map copied;             // of the plan being compiled; see Compilation
   HistoryList histories;  // likewise
   int stage;              // being compiled
-  bool summed;            // the loss is a sum over tokens, not their mean
-  bool logits;            // the model has some, so text can be generated
+  LossUnit loss_unit;
+  bool logits;  // the model has some, so text can be generated
   int64_t batch, sequence;
   OffloadFate *offloads;   // see Compilation
   int asked_eight, eight;  // products of training steps for which a policy asks for 8 bits; those that have them

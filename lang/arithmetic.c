@@ -242,27 +242,12 @@ static bool counts_places(Elaborator *e, const Operator *operator, const Object 
   return true;
 }
 
-// As in normal(0, 0.02), which is not the mean and the deviation.
-static bool draws_nothing(Elaborator *e, const Operator *operator, const Object * a, const Object *b, Span span) {
-  const Object *number = a->kind == OBJECT_NUMBER ? a : b, *value = number == a ? b : a;
-  const Node *maker = value->kind == OBJECT_VALUE ? graph_producer(e->graph, value->value) : NULL;
-  if (operator->op != OP_MUL || number->kind != OBJECT_NUMBER || number->number != 0 || !maker ||
-      maker->op != OP_NORMAL) {
-    return false;
-  }
-  Diagnostic *error =
-      diag_error(e->diag, E034, span, "all numbers that are drawn would be equal: their deviation is 0");
-  diag_help(e->diag, error, "`normal` takes the deviation first and then the mean: `normal(0.02)`");
-  return true;
-}
-
 Object binary_object(Elaborator *e, Name text, Object a, Object b, Span span) {
   const Operator *operator= operator_find(text);
   if (a.kind == OBJECT_POISON || b.kind == OBJECT_POISON) {
     return object_poison();
   }
-  if (mixes_places(e, operator, & a, &b, span) || counts_places(e, operator, & a, &b, span) ||
-      draws_nothing(e, operator, & a, &b, span)) {
+  if (mixes_places(e, operator, & a, &b, span) || counts_places(e, operator, & a, &b, span)) {
     return object_poison();
   }
   bool done = false;

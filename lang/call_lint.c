@@ -15,6 +15,9 @@ typedef struct {
 
 #define SHARE "it is a share: `0.1` is one in ten"
 #define STEPS "it counts steps: a tenth of the run is `0.1 * steps`"
+#define CLIP "it is the largest norm that a gradient keeps; 0 or nothing: any"
+#define EPS "it keeps what is divided by from being 0: `1e-5`"
+#define DEVIATION "it is the deviation of normal numbers: `0.02`"
 #define BETAS "write `betas = (0.9, 0.95)`"
 
 static const Limit limits[] = {
@@ -26,7 +29,18 @@ static const Limit limits[] = {
     {"sgd", "decay", 0, INFINITY, false, 0, NULL},
     {"lion", "betas", 0, 1, false, 2, BETAS},
     {"lion", "decay", 0, INFINITY, false, 0, NULL},
+    {"attention", "scale", 0, INFINITY, true, 0, "scores are multiplied by it: `scale = 1 / sqrt(hd)`"},
     {"attention", "cap", 0, INFINITY, true, 0, "without it scores are not capped"},
+    {"adamw", "clip", 0, INFINITY, false, 0, CLIP},
+    {"sgd", "clip", 0, INFINITY, false, 0, CLIP},
+    {"lion", "clip", 0, INFINITY, false, 0, CLIP},
+    {"rope", "theta", 0, INFINITY, true, 0, "positions turn by powers of it: `theta = 10000`"},
+    {"layer_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"rms_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"batch_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"linear", "std", 0, INFINITY, false, 0, DEVIATION},
+    {"embedding", "std", 0, INFINITY, false, 0, DEVIATION},
+    {"normal", "std", 0, INFINITY, false, 0, DEVIATION},
 };
 
 static bool is_computed(const Ast *written) {
@@ -34,14 +48,16 @@ static bool is_computed(const Ast *written) {
   return value && value->kind == AST_BINARY;
 }
 
-// Steps of the warmup of a schedule: 0, or 1 and more. A share of the run that is computed may come to less.
+// Steps of the warmup of a schedule, or of the decay at its end: 0, or 1 and more. A share of the run that is computed
+// may come to less.
 static bool is_part_of_step(const Ast *function, const Ast *formal, const Ast *written, const Object *object) {
   static const char *const schedules[] = {"constant", "cosine", "linear_decay", "wsd", "inverse_sqrt"};
   bool schedule = false;
   for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
     schedule |= strcmp(function->name, schedules[i]) == 0;
   }
-  return schedule && strcmp(formal->name, "warmup") == 0 && object->kind == OBJECT_NUMBER &&
+  return schedule && (strcmp(formal->name, "warmup") == 0 || strcmp(formal->name, "decay") == 0) &&
+         object->kind == OBJECT_NUMBER &&
          (object->number < 0 || (object->number > 0 && object->number < 1 && !is_computed(written)));
 }
 
@@ -89,7 +105,7 @@ static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal
     return false;
   }
   if (is_part_of_step(function, formal, written, object)) {
-    Diagnostic *error = diag_error(e->diag, E030, span, "'warmup' of '%s' must be 0 or some steps, found %s",
+    Diagnostic *error = diag_error(e->diag, E030, span, "'%s' of '%s' must be 0 or some steps, found %s", formal->name,
                                    function->name, object_describe(e, object));
     diag_help(e->diag, error, STEPS);
     return false;
@@ -101,6 +117,33 @@ static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal
     }
   }
   return true;
+}
+
+// uniform(0.02): the least, in place of both.
+static bool uniform_ends(Elaborator *e, const Ast *function, const Arguments *arguments) {
+  if (strcmp(function->name, "uniform") != 0 || arguments->positional_count != 1 || arguments->named_count > 0 ||
+      arguments->positional[0].kind != OBJECT_NUMBER) {
+    return true;
+  }
+  const double bound = fabs(arguments->positional[0].number);
+  Diagnostic *error = diag_error(e->diag, E030, arguments->positional_ast[0]->span,
+                                 "`uniform` takes the least and the largest number, and this is one");
+  diag_help(e->diag, error, "write `uniform(-%g, %g)`; numbers from it up to 1 are `uniform(low = %g)`", bound, bound,
+            arguments->positional[0].number);
+  return false;
+}
+
+// normal(0, 0.02): the mean in place of the deviation. normal(0) is zeros.
+static bool normal_draws(Elaborator *e, const Ast *function, const Arguments *arguments) {
+  const Object *std = arguments->positional_count == 2 ? &arguments->positional[0] : NULL;
+  if (!std || strcmp(function->name, "normal") != 0 || std->kind != OBJECT_NUMBER || std->number != 0 ||
+      arguments->positional[1].kind != OBJECT_NUMBER || arguments->positional[1].number == 0) {
+    return true;
+  }
+  Diagnostic *error = diag_error(e->diag, E034, arguments->positional_ast[0]->span,
+                                 "all numbers that are drawn would be equal: their deviation is 0");
+  diag_help(e->diag, error, "`normal` takes the deviation first and then the mean: `normal(0.02)`");
+  return false;
 }
 
 bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *arguments) {
@@ -124,7 +167,7 @@ bool arguments_hold(Elaborator *e, const Ast *function, const Arguments *argumen
       }
     }
   }
-  return good;
+  return normal_draws(e, function, arguments) && uniform_ends(e, function, arguments) && good;
 }
 
 // --- axes ---

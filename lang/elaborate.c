@@ -276,7 +276,12 @@ static void run_if(Elaborator *e, const Ast *ast) {
     diag_help(e->diag, error, "to choose element by element: `where(condition, a, b)`");
     return;
   }
-  const Ast *branch = condition.number != 0 ? ast->kids[1] : ast->kids[2];
+  const bool holds = condition.number != 0;
+  const Ast *branch = holds ? ast->kids[1] : ast->kids[2];
+  if (!holds && map_get_or(&e->untaken_known, map_key(ast), 0) == 0) {
+    map_put(&e->untaken_known, map_key(ast), 1);
+    array_push(e->arena, &e->untaken, ast);
+  }
   if (branch && branch->kind == AST_IF) {
     run_if(e, branch);
   } else if (branch) {
@@ -447,6 +452,28 @@ static void check_settings_used(Elaborator *e) {
   }
 }
 
+// Of a selector that selects nothing: the condition under which the text makes what its last part names.
+static void say_untaken(Elaborator *e, Selector selector, DiagMark before) {
+  const char *dot = strrchr(selector.name, '.');
+  const Name last = name_of(e->names, dot ? dot + 1 : selector.name);
+  for (int i = 0; e->diag->all.count > before.count && i < e->untaken.count; i++) {
+    const Ast *condition = e->untaken.at[i]->kids[0];
+    Reach reach = {.unit = e->unit};
+    reach_from(&reach, e->untaken.at[i]->kids[1]);
+    if (reach_has(&reach.parts, last) || reach_has(&reach.functions, last)) {
+      diag_related(e->diag, &e->diag->all.at[before.count], condition->span, "'%s' is made where this holds", last);
+      return;
+    }
+  }
+}
+
+static void check_parameters(Elaborator *e, Selector selector, const char *what) {
+  const DiagMark before = diag_mark(e->diag);
+  if (!selector_check(e->graph, selector, SELECTS_PARAMETERS, what)) {
+    say_untaken(e, selector, before);
+  }
+}
+
 // Every selector of the recipe selects something of the training step, and so do those of the layout but for rules,
 // which are checked where it is known what they cut (shard_rules.c).
 static void check_selectors(Elaborator *e) {
@@ -456,13 +483,12 @@ static void check_selectors(Elaborator *e) {
     for (int j = 0; rule->selectors && j < rule->selectors->count; j++) {
       const Ast *terms = rule->selectors->kids[j]->kids[0];
       for (int k = 0; k < terms->count; k++) {
-        selector_check(e->graph, selector_of(terms->kids[k]), SELECTS_PARAMETERS,
-                       rule->call ? "to optimize" : "to freeze");
+        check_parameters(e, selector_of(terms->kids[k]), rule->call ? "to optimize" : "to freeze");
       }
     }
   }
   for (int i = 0; i < spec->watched.count; i++) {
-    selector_check(e->graph, spec->watched.at[i], SELECTS_PARAMETERS, "to watch");
+    check_parameters(e, spec->watched.at[i], "to watch");
   }
   for (int i = 0; i < spec->recompute.count && !spec->idle_rules; i++) {
     selector_check(e->graph, spec->recompute.at[i], SELECTS_COMPUTED, "to recompute");
@@ -500,6 +526,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
   e->draws = map_create(arena);
   e->assigned = map_create(arena);
   e->unknown = map_create(arena);
+  e->untaken_known = map_create(arena);
   e->graph = graph_create(arena, names, diag, model->name);
   e->graph->slots = program == PROGRAM_TRAIN ? spec->microbatches : 1;
   frame_push(e, FRAME_MODEL, NULL, name_of(names, ""));

@@ -101,13 +101,15 @@ typedef struct Elaborator {
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
   bool training, exhausted;
-  bool summed;          // the loss is a sum over tokens, not their mean
+  LossUnit loss_unit;
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
   ValueId step;         // the int scalar, or -1 before its first use
   ARRAY(Initialiser) initialisers;
-  Map draws;     // how often a stream of random numbers was drawn from
-  Map leaves;    // name and op of an input or persistent to its value
-  Map tensors;   // name of a persistent tensor to its index
+  ARRAY(const Ast *) untaken;  // `if` with a branch that was not taken, each once
+  Map untaken_known;           // of these
+  Map draws;                   // how often a stream of random numbers was drawn from
+  Map leaves;                  // name and op of an input or persistent to its value
+  Map tensors;                 // name of a persistent tensor to its index
   Map rounds;    // the same for the names that shared ones would have, did not all rounds of a repeat share them
   Map unknown;   // names that were reported as unknown, with the function
   Map assigned;  // value of a state of the model to the node that assigns it

@@ -121,6 +121,18 @@ static void read_listed(Layout *l, const Ast *phrase, int from, Name list) {
   }
 }
 
+static const char *written(Name word) {
+  return name_is(word, "microbatches")   ? "microbatches = 8;"
+         : name_is(word, "capacity")     ? "capacity = 1.25;"
+         : name_is(word, "overlap")      ? "overlap = false;"
+         : name_is(word, "reproducible") ? "reproducible = strict;"
+         : name_is(word, "schedule")     ? "schedule gpipe;"
+         : name_is(word, "offload")      ? "offload layers;"
+         : name_is(word, "compress")     ? "compress tp;"
+         : name_is(word, "mesh")         ? "mesh dp = 2;"
+                                         : "recompute attention;";
+}
+
 // One phrase of a setting without `->`; `list`: recompute, offload or compress, when the phrase before belonged to it.
 static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
   Name word = phrase_word(phrase);
@@ -136,15 +148,7 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
   } else if (wants_value != valued || (valued && phrase->kids[0]->count != 1)) {
     Diagnostic *error =
         diag_error(l->unit->diag, E042, phrase->span, wants_value ? "`%s` needs a value" : "`%s` takes no `=`", word);
-    diag_help(l->unit->diag, error, "write `%s`",
-              name_is(word, "microbatches")   ? "microbatches = 8;"
-              : name_is(word, "capacity")     ? "capacity = 1.25;"
-              : name_is(word, "overlap")      ? "overlap = false;"
-              : name_is(word, "reproducible") ? "reproducible = strict;"
-              : name_is(word, "schedule")     ? "schedule gpipe;"
-              : name_is(word, "offload")      ? "offload layers;"
-              : name_is(word, "compress")     ? "compress tp;"
-                                              : "recompute attention;");
+    diag_help(l->unit->diag, error, "write `%s`", written(word));
   } else if (valued) {
     read_value(l, phrase, word);
   } else if (name_is(word, "schedule") && l->schedule) {
@@ -159,6 +163,12 @@ static Name read_setting_phrase(Layout *l, const Ast *phrase, Name list) {
 }
 
 static void read_settings(Layout *l, const Ast *setting) {
+  Name word = phrase_word(setting->kids[0]->kids[0]);
+  if (setting->kids[1] && name_in(word, WORDS(setting_words))) {
+    Diagnostic *error = diag_error(l->unit->diag, E042, setting->span, "`%s` takes no `:`", word);
+    diag_help(l->unit->diag, error, "write `%s`", written(word));
+    return;
+  }
   if (setting->kids[1]) {
     Diagnostic *error = diag_error(l->unit->diag, E042, setting->span, "a rule does not say where its axes go");
     diag_help(l->unit->diag, error, "end it with `-> MESH AXIS;`");

@@ -10,6 +10,9 @@ bool lint_constant(Graph *graph, ValueId value);
 // Of each node of the graph: is the value computed from it?
 const bool *lint_nodes_of(Graph *graph, ValueId value);
 
+// Is a loss made of logarithms, as those of probabilities are, so that it may be called nats?
+bool lint_has_logarithm(Graph *graph, ValueId loss);
+
 // Behind an elaborated training step: warns of names that nothing reads (E016), and of parameters that the loss does
 // not depend on (E038).
 void lint_model(Elaborator *e, ValueId loss);

@@ -90,6 +90,40 @@ static bool of_whole_batch(const Graph *graph, const Node *node) {
   return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
 }
 
+// Is the node a condition on positions?
+static bool compares_places(Graph *graph, const Node *node) {
+  const bool compares = node->op == OP_LESS || node->op == OP_LESS_EQUAL || node->op == OP_EQUAL;
+  const bool *nodes = compares ? lint_nodes_of(graph, node->first_result) : NULL;
+  for (int i = 0; nodes && i < graph->nodes.count; i++) {
+    if (nodes[i] && graph_node(graph, i)->op == OP_POSITION) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// May a mask of positions have left out those that are not to be seen? What attention has inside is no mask of its
+// results.
+static bool is_placed(Graph *graph, ValueId value) {
+  bool *seen = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
+  ARRAY(const Node *) left = {0};
+  const Node *node = graph_producer(graph, value);
+  while (node) {
+    if (compares_places(graph, node) || (node->op == OP_INPUT && strcmp(node->text, "mask") == 0)) {
+      return true;
+    }
+    for (int i = 0; node->op != OP_COMPOSITE && i < node->operand_count; i++) {
+      const Node *maker = graph_producer(graph, node->operands[i]);
+      if (maker && !seen[maker - graph->nodes.at]) {
+        seen[maker - graph->nodes.at] = true;
+        array_push(graph->arena, &left, maker);
+      }
+    }
+    node = left.count > 0 ? left.at[--left.count] : NULL;
+  }
+  return false;
+}
+
 // Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
 static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *nodes) {
   const Shape places = graph_shape(graph, tokens->first_result);
@@ -103,14 +137,11 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
       continue;
     }
     const bool *inside = lint_nodes_of(graph, node->operands[0]);
-    bool placed = false, text = false;
+    bool text = false;
     for (int j = 0; j < graph->nodes.count; j++) {
-      const Node *made = graph_node(graph, j);
-      const bool mask = made->op == OP_INPUT && strcmp(made->text, "mask") == 0;
-      placed |= inside[j] && (made->op == OP_POSITION || mask);
       text |= inside[j] && graph_node(graph, j) == tokens;
     }
-    if (text && !placed) {
+    if (text && !is_placed(graph, node->operands[0])) {
       return node;
     }
   }
@@ -290,10 +321,14 @@ static void check_sign(Elaborator *e, ValueId loss) {
 
 typedef struct {
   const Graph *graph;
-  int left;         // nodes that may still be looked at
-  Shape counted;    // axes of what data feeds
-  const Node *sum;  // over some of these
-  Shape over;       // those
+  int left;             // nodes that may still be looked at
+  Shape counted;        // axes of what data feeds
+  const Node *sum;      // over some of these
+  Shape over;           // those
+  double all;           // places of all sums on the way, over whatever axes
+  bool added;           // it is one of several terms
+  bool scaled;          // found: one mean alone, times a number; or with weights that it does not divide by
+  const Node *weighed;  // found: a mean of what `mask` or `share` goes with
 } Summed;
 
 static double terms(const Summed *s, unsigned axes) {
@@ -327,6 +362,18 @@ static bool is_weighed(Summed *s, ValueId value, int depth) {
   return weighed;
 }
 
+// "mask" or "share", if the node multiplies by that input; else NULL.
+static const char *is_given_weights(const Graph *graph, const Node *node) {
+  for (int i = 0; node->op == OP_MUL && i < 2; i++) {
+    const Node *weight = graph_producer(graph, behind_views(graph, node->operands[i]));
+    weight = weight && weight->op == OP_TO_REAL ? graph_producer(graph, weight->operands[0]) : weight;
+    if (weight && weight->op == OP_INPUT && (strcmp(weight->text, "mask") == 0 || strcmp(weight->text, "share") == 0)) {
+      return weight->text;
+    }
+  }
+  return NULL;
+}
+
 // Follows factors and sums, with what the whole is multiplied by. True: it is a sum of terms that all count as they
 // are, times a number that does not make it a mean.
 static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
@@ -348,26 +395,42 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
   if ((node->op == OP_ADD || node->op == OP_SUB) && !s->sum) {
+    s->added = true;
     const Summed before = *s;
     if (is_plain_sum(s, node->operands[0], factor, depth + 1)) {
       return true;
     }
     s->sum = before.sum;
     s->over = before.over;
+    s->all = before.all;
     return is_plain_sum(s, node->operands[1], factor, depth + 1);
   }
   const Shape over = node->op == OP_SUM ? shape_common(node->axes, &s->counted) : (Shape){0};
   if (over.count > 0) {
     s->sum = s->sum ? s->sum : node;
     s->over = shape_union(s->over, &over);
+    for (int i = 0; i < node->axes.count; i++) {
+      s->all *= (double)s->graph->axes.at[node->axes.axis[i]].global;
+    }
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
-  return s->sum && !is_weighed(s, value, 0) && grows(s, fabs(factor));
+  if (s->sum && is_given_weights(s->graph, node)) {
+    const bool mean = fabs(fabs(factor) * s->all - 1) < 1e-6, one = fabs(fabs(factor) - 1) < 1e-6;
+    s->scaled = !s->added && (mean || !one || strcmp(is_given_weights(s->graph, node), "share") != 0);
+    s->weighed = mean ? node : s->weighed;
+    return false;
+  }
+  if (!s->sum || is_weighed(s, value, 0)) {
+    return false;
+  }
+  const bool more = grows(s, fabs(factor));
+  s->scaled = !more && !s->added && node->op != OP_SUM && fabs(fabs(factor) * s->all - 1) > 1e-6;
+  return more;
 }
 
 static void check_mean(Elaborator *e, ValueId loss) {
   Graph *graph = e->graph;
-  Summed s = {.graph = graph, .left = MOST_NODES};
+  Summed s = {.graph = graph, .left = MOST_NODES, .all = 1};
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
@@ -376,10 +439,23 @@ static void check_mean(Elaborator *e, ValueId loss) {
       s.counted = shape_union(s.counted, &shape);
     }
   }
-  e->summed = is_plain_sum(&s, loss, 1, 0);
-  if (!e->summed) {
+  const bool sum = is_plain_sum(&s, loss, 1, 0);
+  e->loss_unit = s.scaled || !lint_has_logarithm(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  if (s.weighed) {
+    const bool share = strcmp(is_given_weights(graph, s.weighed), "share") == 0;
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
+                                    share ? "`share` is a part of the whole already, and this is a mean of it"
+                                          : "what `mask` leaves out counts in this mean, as 0");
+    diag_help(
+        e->diag, said,
+        share ? "write `sum(... * share)`, which is the mean over what counts; `allow E054;` in the recipe if that is "
+                "meant"
+              : "write `masked_mean(x, mask)`, or `sum(x * share)`; `allow E054;` in the recipe if that is meant");
+  }
+  if (!sum) {
     return;
   }
+  e->loss_unit = LOSS_SUM;
   Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
                                   "the loss is a sum over %.0f places, not their mean", terms(&s, ~0U));
   diag_help(e->diag, said,

@@ -462,6 +462,12 @@ static void syntax_help(Parser *parser, Diagnostic *error, int found, Expected e
     diag_help(diag, error, "`==` compares; to assign, write `=`");
   } else if (is_comparison(found) && expects_operator(expected) && !expects(expected, "==")) {
     diag_help(diag, error, "comparisons do not chain: join two of them with `and`");
+  } else if (expects(expected, "an integer") && (found == TOKEN_DOT || before == TOKEN_DOT)) {
+    diag_help(diag, error, "a number has digits on both sides of its point: `0.5`, `5.0`");
+  } else if (found == TOKEN_LBRACKET && expects(expected, "an integer")) {
+    diag_help(diag, error, "lists of numbers stand in round brackets: `(0.9, 0.95)`");
+  } else if (before == TOKEN_PERCENT && expects(expected, "an integer")) {
+    diag_help(diag, error, "`%%` is the remainder; a share is a number: `0.1`, a tenth of the run `0.1 * steps`");
   } else if (found == TOKEN_SEMICOLON && before == TOKEN_RBRACE) {
     diag_help(diag, error, "a block needs no `;` after it");
   } else if (found == TOKEN_RBRACE && expects_declaration(expected)) {

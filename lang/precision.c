@@ -49,6 +49,12 @@ static const char *listed(Arena *arena, const char *const *words, int count) {
 static void unknown_word(const Precision *p, const Ast *term, const char *what, const char *const *words, int count) {
   Diag *diag = p->unit->diag;
   bool named = term->kind == AST_PATH || term->kind == AST_CALL;
+  const bool base = named && name_is(term->name, "base");
+  if (named && strcmp(what, "role") == 0 && (base || name_in(term->name, WORDS(value_roles)))) {
+    Diagnostic *error = diag_error(diag, E060, term->span, "`%s` takes no `:`", term->name);
+    diag_help(diag, error, "write `%s %s;`", term->name, base ? "bf16" : "f32");
+    return;
+  }
   Diagnostic *error = named ? diag_error(diag, E060, term->span, "there is no %s '%s' here", what, term->name)
                             : diag_error(diag, E060, term->span, "expected a %s", what);
   const char *closest = named ? text_closest(term->name, words, count) : NULL;
@@ -239,6 +245,9 @@ static void read_operation_rule(Precision *p, const Ast *setting) {
         p->unit->arena, &p->rules,
         ((OperationRule){
             terms->kids[0]->name, left->kids[i]->span, scoped ? selector_of(terms->kids[2]) : (Selector){0}, {0}}));
+  }
+  if (p->rules.count == first) {
+    return;
   }
   Phrases phrases = {0};
   Once once = {.unit = p->unit, .code = E060};

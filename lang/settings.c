@@ -356,8 +356,46 @@ const char *setting_closest(Name name) {
   return text_closest(name, candidates, ENTRY_COUNT + WORD_COUNT);
 }
 
+// How a setting of a recipe is written.
+static const char *setting_written(const Unit *unit, Name word) {
+  const char *foreign = foreign_assigned(word), *write = foreign ? strstr(foreign, "write ") : NULL;
+  return write                         ? write
+         : name_is(word, "optimizer")  ? "write `optimizer adamw(lr = 3e-4);` or `optimizer norm: adamw(...);`"
+         : name_is(word, "freeze")     ? "write `freeze NAME;`"
+         : name_is(word, "validation") ? "write `validation = 0.05;` or `validation text(\"held_out.txt\");`"
+                                       : arena_format(unit->arena, "write `%s = ...;`", word);
+}
+
+// Only an optimizer has a `:`, behind what it is of, and only a layout `->`.
+static bool marks_hold(const Unit *unit, const Ast *setting, Name word) {
+  const Ast *left = setting->kids[0];
+  const bool selects = name_is(word, "optimizer") && (left->count > 1 || left->kids[0]->kids[0]->count > 1);
+  if (!word || (!setting->kids[2] && (!setting->kids[1] || selects))) {
+    return true;
+  }
+  Diagnostic *error =
+      diag_error(unit->diag, E051, setting->span, "`%s` takes no `%s`", word, setting->kids[2] ? "->" : ":");
+  diag_help(unit->diag, error, "%s", setting_written(unit, word));
+  return false;
+}
+
+static bool is_entry(Name name) {
+  for (int i = 0; i < ENTRY_COUNT; i++) {
+    if (name_is(name, entries[i].name)) {
+      return true;
+    }
+  }
+  return name_is(name, "skip");
+}
+
 static void unknown_setting(Unit *unit, const Ast *phrase) {
   Name name = phrase_word(phrase);
+  const Ast *terms = phrase->kids[0];
+  if (name && (is_entry(name) || (terms->count == 2 && terms->kids[1]->kind == AST_NUMBER))) {
+    Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "`%s` needs a value", name);
+    diag_help(unit->diag, error, "%s", setting_written(unit, name));
+    return;
+  }
   Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name ? name : "");
   const char *closest = name ? setting_closest(name) : NULL, *foreign = foreign_setting(name);
   if (foreign) {
@@ -407,6 +445,9 @@ static void read_recipe(Unit *unit, Spec *spec, double *values) {
   for (int i = 0; i < spec->text->recipe->count; i++) {
     const Ast *setting = spec->text->recipe->kids[i], *list = setting->kids[0];
     Name word = phrase_word(list->kids[0]);
+    if (!marks_hold(unit, setting, word)) {
+      continue;
+    }
     if (name_is(word, "model") ||
         ((name_is(word, "precision") || name_is(word, "layout")) && !list->kids[0]->kids[1])) {
       continue;

@@ -341,7 +341,14 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
     const Ast *model = e->spec->text->model->ast;
     Diagnostic *error =
         diag_error(e->diag, E036, model->name_span, "no parameter of '%s' would be trained", model->name);
-    if (e->graph->persistent.count > 0) {
+    bool freezes = false;
+    for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+      freezes |= !e->spec->text->optimizers.at[i].call;
+    }
+    if (e->graph->persistent.count > 0 && !freezes) {
+      diag_help(e->diag, error,
+                "no gradient of the loss reaches one: it ends at a `stop`, or the loss reads none of them");
+    } else if (e->graph->persistent.count > 0) {
       diag_help(e->diag, error,
                 "the recipe freezes all of them; an optimizer behind `freeze *` that names some trains these, as "
                 "`optimizer lora: adamw();` trains adapters, where the model has them");

@@ -76,7 +76,7 @@ typedef struct {
   double parameters;  // count
   bool bounded;       // a capacity of the layout leaves out what the text computes
   bool validates;     // it has a loss of validation, finite or not
-  bool summed;        // its loss is a sum over the tokens of a batch
+  LossUnit unit;      // of its loss
   const char *data;   // what it reads and in which tokens
   int rank;           // of its group; 0: none
 } AblateRow;
@@ -114,7 +114,7 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
 
 // --- between its files ---
 
-typedef enum { LOSSES_MEANS, LOSSES_SUMS, LOSSES_BOTH } AblateLosses;
+typedef enum { LOSSES_MEANS, LOSSES_SUMS, LOSSES_PLAIN, LOSSES_BOTH } AblateLosses;
 AblateLosses ablate_losses(const Ablate *ablate);  // of rows that have some
 
 // What the plans say: ranks, bytes, bubble.

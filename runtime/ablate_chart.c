@@ -226,7 +226,8 @@ static void chart_frame(const Chart *chart) {
   }
   static const char *const unit[] = {[LOSSES_MEANS] = "nats per token",
                                      [LOSSES_SUMS] = "a sum over the tokens of a batch",
-                                     [LOSSES_BOTH] = "of some rows a sum over the tokens of a batch"};
+                                     [LOSSES_PLAIN] = "without a unit",
+                                     [LOSSES_BOTH] = "of some rows a sum or without a unit"};
   buffer_format(out, "<text x=\"%d\" y=\"%d\">loss, %s</text>\n", LEFT, TOP - 14, unit[ablate_losses(chart->ablate)]);
   buffer_format(out, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">step</text>\n", WIDTH - RIGHT,
                 TOP + PLOT_HEIGHT + 40);

@@ -81,7 +81,7 @@ static double predicted_bubble(Arena *arena, const PlanSet *set) {
 void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
   row->ranks = plan_ranks(set->plans[0]);
   row->real = set->plans[0]->real;
-  row->summed = set->plans[0]->run.summed;
+  row->unit = set->plans[0]->run.loss_unit;
   row->coarsest = set->plans[0]->coarsest;
   row->stages = set->count;
   row->microbatches = set->plans[0]->programs[PROGRAM_TRAIN].slots;
@@ -111,13 +111,13 @@ void ablate_measure(Arena *arena, const PlanSet *set, AblateRow *row) {
 // --- losses ---
 
 AblateLosses ablate_losses(const Ablate *ablate) {
-  bool sums = false, means = false;
+  bool has[LOSS_UNIT_COUNT] = {false};
   for (int i = 0; i < ablate->count; i++) {
     const AblateRow *row = &ablate->rows[i];
-    sums |= row->steps > 0 && row->summed;
-    means |= row->steps > 0 && !row->summed;
+    has[row->unit] |= row->steps > 0;
   }
-  return !sums ? LOSSES_MEANS : means ? LOSSES_BOTH : LOSSES_SUMS;
+  const int kinds = has[LOSS_NATS] + has[LOSS_SUM] + has[LOSS_PLAIN];
+  return kinds > 1 ? LOSSES_BOTH : has[LOSS_SUM] ? LOSSES_SUMS : has[LOSS_PLAIN] ? LOSSES_PLAIN : LOSSES_MEANS;
 }
 
 // Do both rows compute the same, whatever the layout and the precision? With a capacity the layout says what is

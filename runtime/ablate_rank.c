@@ -97,8 +97,8 @@ void ablate_rank(Ablate *ablate) {
     first = first < 0 ? i : first;
     ablate->validated &= row->validates;
     const AblateRow *other = &ablate->rows[first];
-    ablate->incomparable |= strcmp(row->data, other->data) != 0 || row->summed != other->summed ||
-                            (row->summed && (row->tokens < other->tokens || row->tokens > other->tokens));
+    ablate->incomparable |= strcmp(row->data, other->data) != 0 || row->unit != other->unit ||
+                            (row->unit == LOSS_SUM && (row->tokens < other->tokens || row->tokens > other->tokens));
   }
   for (int k = 0; k < ablate->group_count; k++) {
     group_measure(ablate, &ablate->groups[k], ablate->validated);
@@ -195,7 +195,7 @@ void ablate_ranking(const Ablate *ablate, Buffer *out) {
                 near ? "; \xe2\x89\x88 behind by less than twice the standard error" : "");
   if (ablate->incomparable) {
     buffer_format(out, LOG_YELLOW "%s of one says little beside that of another" LOG_PLAIN "\n",
-                  ablate_losses(ablate) == LOSSES_MEANS
+                  ablate_losses(ablate) == LOSSES_MEANS || ablate_losses(ablate) == LOSSES_PLAIN
                       ? "rows have different data or tokens: a loss per token"
                       : "losses are sums, and rows have different data, tokens or batches: a loss");
   }

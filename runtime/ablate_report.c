@@ -280,9 +280,10 @@ static void notes_losses(const Ablate *ablate, Buffer *out) {
   if (losses == LOSSES_SUMS) {
     buffer_text(out, LOG_FAINT "losses are sums over the tokens of a batch, and not nats per token" LOG_PLAIN "\n");
   } else if (losses == LOSSES_BOTH) {
-    buffer_text(out, LOG_YELLOW
-                "losses of some rows are sums over the tokens of a batch, of others means: they cannot be "
-                "compared" LOG_PLAIN "\n");
+    buffer_text(
+        out, LOG_YELLOW
+        "losses of some rows are sums over the tokens of a batch, or without a unit, of others not: they cannot "
+        "be compared" LOG_PLAIN "\n");
   }
 }
 
@@ -371,7 +372,7 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
-  json_object_set_new(line, "summed", json_boolean(row->summed));
+  json_object_set_new(line, "summed", json_boolean(row->unit == LOSS_SUM));
   const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
   json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());
   json_object_set_new(line, "rank_mean", number(group ? group->mean : NAN));

@@ -54,6 +54,21 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
                     data_facts(data).path));
 }
 
+// Is the file that is evaluated on what the run was trained on?
+static bool evaluation_trained(const Restored *restored, const char *path, const Data *data, bool *trained,
+                               Error *error) {
+  DataPrint print = {0};
+  *trained = false;
+  if (!path || restored->facts.data_hash == 0) {
+    return true;
+  }
+  if (!data_fingerprint(data, &print, error)) {
+    return false;
+  }
+  *trained = print.data == restored->facts.data_hash;
+  return true;
+}
+
 // What each validation source has, where the recipe names some.
 static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
   double bits = 0;
@@ -64,7 +79,8 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
     snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
     result->sets[i].loss = one->loss;
-    result->sets[i].bits_per_byte = one->summed ? NAN : evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].bits_per_byte =
+        one->unit != LOSS_NATS ? NAN : evaluate_bits_per_byte(one->loss, validation->data[i]);
     result->sets[i].windows = one->windows;
     result->sets[i].tokens = one->tokens;
     result->set_count = i + 1;
@@ -83,6 +99,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Validation validation = {0};
   Evaluation evaluation = {0};
   ShownList shown = {0};
+  bool trained = false;
   const Backend *backend = backend_choose(options->device, 1, &error);
   const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
   bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
@@ -90,6 +107,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               evaluation_tokenizer(&restored, options->data, data, &error) &&
+              evaluation_trained(&restored, options->data, data, &trained, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
@@ -98,15 +116,18 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
                      (long long)evaluation.windows, data_facts(data).path);
   }
   if (done) {
-    *result = (MdlEvaluation){.loss = evaluation.loss,
-                              .perplexity = evaluation.summed ? NAN : exp(evaluation.loss),
-                              .bits_per_byte = evaluation.summed ? NAN : evaluate_bits_per_byte(evaluation.loss, data),
-                              .step = restored.facts.step,
-                              .windows = evaluation.windows,
-                              .tokens = evaluation.tokens,
-                              .seconds = evaluation.seconds,
-                              .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
+    *result = (MdlEvaluation){
+        .loss = evaluation.loss,
+        .perplexity = evaluation.unit != LOSS_NATS ? NAN : exp(evaluation.loss),
+        .bits_per_byte = evaluation.unit != LOSS_NATS ? NAN : evaluate_bits_per_byte(evaluation.loss, data),
+        .step = restored.facts.step,
+        .windows = evaluation.windows,
+        .tokens = evaluation.tokens,
+        .seconds = evaluation.seconds,
+        .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
+    result->trained = trained;
+    snprintf(result->unit, sizeof result->unit, "%s", evaluate_unit(evaluation.unit));
     for (int i = 0; options->output && i < shown.count; i++) {
       options->output(options->context, shown.at[i].name, shown.at[i].value);
     }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/evaluate.h"
 #include "runtime/io.h"
 
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 68, RIGHT = 36, TOP = 96, BOTTOM = 60, LABEL_GAP = 84 };
@@ -47,7 +48,7 @@ typedef struct {
   Mean mean[MEANS + 1];
   int means;
   double last_step, low, high;
-  bool summed;  // see chart.h
+  LossUnit unit;
 } Chart;
 
 static double x_of(const Chart *chart, double step) {
@@ -174,7 +175,7 @@ static void chart_frame(Chart *chart) {
     buffer_text(out, "</text>\n");
   }
   buffer_format(out, "<text class=\"note\" x=\"%d\" y=\"%d\">loss, %s</text>\n", LEFT, TOP - 14,
-                chart->summed ? "a sum over the tokens of a batch" : "nats per token");
+                evaluate_unit(chart->unit));
   buffer_format(out, "<text class=\"note\" x=\"%d\" y=\"%d\" text-anchor=\"end\">step</text>\n", WIDTH - RIGHT,
                 HEIGHT - 16);
 }
@@ -325,7 +326,7 @@ static void chart_title(Chart *chart, const char *title, const char *subtitle) {
 }
 
 void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, int64_t count) {
-  Chart chart = {.out = out, .points = points, .count = count, .summed = text->summed};
+  Chart chart = {.out = out, .points = points, .count = count, .unit = text->unit};
   chart_means(&chart);
   chart_smooth(&chart);
   buffer_format(out,

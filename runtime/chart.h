@@ -9,7 +9,7 @@
 // and needs no other file; it has colours of its own for light and dark pages.
 typedef struct {
   const char *title, *subtitle;
-  bool summed;  // the loss is a sum over the tokens of a batch, and not in nats per token
+  LossUnit unit;
 } ChartText;
 
 void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, int64_t count);

@@ -61,13 +61,12 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
                    result->seconds, "outputs", values, "sets", sets);
 }
 
-// Of a loss that is a sum over tokens nothing is known of one token, or of one byte.
+// Of a loss that is not in nats per token nothing is known of one token, or of one byte.
 static void print_measures(const MdlEvaluation *result) {
+  printf("loss           %.6f%s%s\n", result->loss, isnan(result->perplexity) ? ", " : " ", result->unit);
   if (isnan(result->perplexity)) {
-    printf("loss           %.6f, a sum over the tokens of a batch\n", result->loss);
     return;
   }
-  printf("loss           %.6f nats per token\n", result->loss);
   printf("perplexity     %.6g\n", result->perplexity);
   if (isnan(result->bits_per_byte)) {
     printf("bits per byte  not known: the recipe names no tokenizer for all of the data\n");
@@ -123,7 +122,7 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   } else {
     printf("data           all of ");
     plain_put(stdout, result.data);
-    printf("\n");
+    printf("%s\n", result.trained ? ", which the run was trained on" : "");
   }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);

@@ -36,7 +36,7 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
     batches = limit;
   }
   double start = clock_seconds(), sum = 0, weight = 0;
-  *result = (Evaluation){.loss = NAN, .summed = session->plan->run.summed};
+  *result = (Evaluation){.loss = NAN, .unit = session->plan->run.loss_unit};
   for (int i = 0; i < shown->count; i++) {
     shown->at[i].value = 0;
   }
@@ -65,6 +65,12 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   }
   result->seconds = clock_seconds() - start;
   return true;
+}
+
+const char *evaluate_unit(LossUnit unit) {
+  static const char *const units[] = {
+      [LOSS_NATS] = "nats per token", [LOSS_SUM] = "a sum over the tokens of a batch", [LOSS_PLAIN] = "without a unit"};
+  return units[unit];
 }
 
 double evaluate_bits_per_byte(double loss, const Data *data) {

@@ -6,8 +6,8 @@
 #include "runtime/shown.h"
 
 typedef struct {
-  double loss;  // nats per token, if it is a mean; NaN if there was nothing to evaluate
-  bool summed;  // it is a sum over the tokens of a batch
+  double loss;  // NaN if there was nothing to evaluate
+  LossUnit unit;
   int64_t batches, windows, tokens;
   double seconds;
 } Evaluation;
@@ -18,6 +18,9 @@ typedef struct {
 // `shown`, where it is not NULL, gets the means of outputs of that program: as the loss, of batches by their windows.
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
                   Error *error);
+
+// "nats per token", "a sum over the tokens of a batch" or "without a unit".
+const char *evaluate_unit(LossUnit unit);
 
 double evaluate_bits_per_byte(double loss, const Data *data);
 

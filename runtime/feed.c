@@ -119,6 +119,10 @@ bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t 
   return true;
 }
 
+bool feed_misses(Error *error) {
+  return error_set(error, 1, "the model has no input 'tokens' with axes [batch, seq], which is what data feeds");
+}
+
 static bool feed_unknown(const PlanInput *input, Error *error) {
   char known[256] = "";
   for (int i = 0; i < RULE_COUNT; i++) {
@@ -224,7 +228,7 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
   made->microbatches = program == PROGRAM_EVALUATE && slots > 1 ? slots : 1;
   if (!feed_shape(set, program, &made->rows_per_slot, &made->sequence)) {
     free(made);
-    return error_set(error, 1, "the model has no input 'tokens' with axes [batch, seq], which is what data feeds");
+    return feed_misses(error);
   }
   int64_t rows = feed_rows(made);
   made->columns = calloc((size_t)inputs + 1, sizeof *made->columns);

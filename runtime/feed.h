@@ -29,5 +29,6 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used,
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence);
+bool feed_misses(Error *error);  // the error that it has none
 
 #endif

@@ -140,12 +140,13 @@ static bool has_file(const char *directory, const char *name) {
 
 bool inspect_path(const char *path, Buffer *out, Error *error) {
   size_t length = strlen(path);
+  char hint[RUN_HINT_MAX];
   if (io_is_directory(path)) {
     return has_file(path, "manifest.json") ? inspect_checkpoint(path, out, error)
            : has_file(path, "plan.mdlx")
                ? inspect_run(path, out, error)
-               : error_set(error, 1, "the directory %s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)",
-                           path);
+               : error_set(error, 1, "the directory %s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)%s",
+                           path, run_hint(path, hint));
   }
   if (!io_is_file(path)) {
     return error_set(error, 1, "there is no file %s", path);

@@ -205,8 +205,8 @@ typedef struct {
 } MdlEvaluateOptions;
 
 typedef struct {
-  // The loss is in nats per token, if the model's is a mean; else the others are NaN, and bits_per_byte also where no
-  // tokenizer is known.
+  // Where the loss is not in nats per token, since it is a sum or not made of logarithms, the others are NaN;
+  // bits_per_byte also where no tokenizer is known.
   double loss, perplexity, bits_per_byte;
   int64_t step, windows, tokens;
   double seconds;
@@ -218,6 +218,8 @@ typedef struct {
     double loss, bits_per_byte;  // NaN where none of its tokens counted
     int64_t windows, tokens;
   } sets[8];
+  bool trained;   // `data` is what the run was trained on, but for the part that it held out
+  char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit"
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.

@@ -134,8 +134,9 @@ void progress_header(Log *log, const ProgressFacts *facts) {
     header_skip(log, run);
   }
   if (validation_windows == 0) {
-    log_line(log,
-             LOG_YELLOW "          there is no validation: that part of the text is shorter than one window" LOG_PLAIN);
+    log_line(log, LOG_YELLOW "          there is no validation: %s" LOG_PLAIN,
+             run->validation_fraction > 0 ? "that part of the text is shorter than one window"
+                                          : "the recipe keeps nothing back, `validation = 0`");
   }
   if (data.answers && !facts->masks) {
     log_line(log, LOG_YELLOW
@@ -248,12 +249,13 @@ static void progress_evaluation(Log *log, const Data *data, int64_t step, const 
     return;
   }
   add_shown(&outputs, shown);
-  if (evaluation->summed) {
+  if (evaluation->unit != LOSS_NATS) {
     log_line(log,
-             LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN
-                       ", a sum over the tokens of a batch%s  " LOG_FAINT "(%lld windows, %s)" LOG_PLAIN,
-             (long long)step, *name ? " " : "", name, evaluation->loss, outputs.text ? outputs.text : "",
-             (long long)evaluation->windows, units_duration(time, evaluation->seconds));
+             LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: " LOG_BOLD "%.4f" LOG_PLAIN ", %s%s  " LOG_FAINT
+                       "(%lld windows, %s)" LOG_PLAIN,
+             (long long)step, *name ? " " : "", name, evaluation->loss, evaluate_unit(evaluation->unit),
+             outputs.text ? outputs.text : "", (long long)evaluation->windows,
+             units_duration(time, evaluation->seconds));
     buffer_free(&outputs);
     return;
   }

@@ -27,7 +27,9 @@ static bool restore_find(const char *path, char plan[IO_PATH_MAX], Run *run, boo
     return false;
   }
   if (!io_is_file(plan)) {
-    return error_set(error, 1, "%s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)", directory);
+    char hint[RUN_HINT_MAX];
+    return error_set(error, 1, "%s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)%s", directory,
+                     run_hint(directory, hint));
   }
   if (!*direct && !run->checkpoint[0]) {
     return error_set(error, 1, "the run %s has no checkpoint yet", path);

@@ -117,7 +117,8 @@ static bool run_find(Run *run, const char *path, Error *error) {
     return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", path, strerror(errno));
   }
   if (known && S_ISREG(info.st_mode)) {
-    return error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path);
+    return error_set(error, 1,
+                     "%s is a file and no run directory; mdl train makes one", path);
   }
   return (known && S_ISDIR(info.st_mode)) || error_set(error, 1, "there is no run directory %s", path);
 }
@@ -125,6 +126,33 @@ static bool run_find(Run *run, const char *path, Error *error) {
 static bool run_newest(Run *run, Error *error) {
   bool found;
   return checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
+}
+
+static bool has_file(const char *directory, const char *name) {
+  char path[IO_PATH_MAX];
+  Error ignored;
+  return io_path(path, &ignored, "%s/%s", directory, name) && io_is_file(path);
+}
+
+const char *run_hint(const char *path, char hint[RUN_HINT_MAX]) {
+  *hint = '\0';
+  if (has_file(path, "config.json") || has_file(path, "adapter_config.json")) {
+    snprintf(hint, RUN_HINT_MAX, "; it holds weights of others: `mdl convert %.500s -o RUN` makes a run of them", path);
+    return hint;
+  }
+  DIR *directory = opendir(path);
+  for (struct dirent *entry; directory && !*hint && (entry = readdir(directory));) {
+    char below[IO_PATH_MAX];
+    Error ignored;
+    if (*entry->d_name != '.' && io_path(below, &ignored, "%s/%s", path, entry->d_name) &&
+        has_file(below, "plan.mdlx")) {
+      snprintf(hint, RUN_HINT_MAX, "; it holds runs, such as %.500s", below);
+    }
+  }
+  if (directory) {
+    closedir(directory);
+  }
+  return hint;
 }
 
 bool run_open(Run *run, const char *path, Error *error) {

@@ -41,6 +41,10 @@ bool run_no_links(const Run *run, Error *error);
 bool run_follow(Run *run, bool *moved, Error *error);
 
 // An existing one to read from, without a lock.
+// What a directory that is no run may be, and what to do, to be said behind "is no run"; "" where nobody knows.
+enum { RUN_HINT_MAX = 1200 };
+const char *run_hint(const char *path, char hint[RUN_HINT_MAX]);
+
 bool run_open(Run *run, const char *path, Error *error);
 // Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there another
 // one? Then that is run->checkpoint.

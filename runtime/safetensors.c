@@ -173,6 +173,10 @@ static bool header_read(Safetensors *file, int64_t bytes, Error *error) {
   if (!io_read(file->fd, file->path, 0, prefix, sizeof prefix, error)) {
     return false;
   }
+  if (memcmp(prefix, "version ", sizeof prefix) == 0) {
+    return broken(file, error, "%s is no safetensors file but a pointer of Git LFS; fetch the file: `git lfs pull`",
+                  file->path);
+  }
   uint64_t length = 0;
   for (int i = 7; i >= 0; i--) {
     length = length << 8 | prefix[i];

@@ -49,9 +49,10 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
                       .sequence = run->sequence,
                       .seed = run->seed};
   int64_t rows, sequence;
-  if (feed_shape(t->set, PROGRAM_TRAIN, &rows, &sequence)) {
-    data.sequence = sequence;
+  if (!feed_shape(t->set, PROGRAM_TRAIN, &rows, &sequence)) {
+    return feed_misses(error);
   }
+  data.sequence = sequence;
   if (!data_open(&data, &t->data, error) || !data_fingerprint(t->data, &t->print, error) ||
       !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
@@ -182,7 +183,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
                              .compile_seconds = options->compile_seconds};
   progress_header(&t->log, &t->facts);
   resume_say(t, facts, notes);
-  return true;
+  return trainer_doubts(t, error);
 }
 
 static bool trainer_begin(Trainer *t, Error *error) {

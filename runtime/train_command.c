@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "runtime/convert_command.h"
 #include "runtime/eval_command.h"
+#include "runtime/run.h"
 
 MdlCompileOptions mdl_options_of(const CommandFlags *flags) {
   return (MdlCompileOptions){.recipe = flags->recipe,
@@ -97,7 +98,8 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
   const size_t length = strlen(input);
   const bool run = mdl_run_is(input), named = length >= 5 && strcmp(input + length - 5, ".mdlx") == 0;
   if (!run && is_directory(input)) {
-    fprintf(stderr, "mdl train: the directory %s is no run: it holds no plan.mdlx\n", input);
+    char hint[RUN_HINT_MAX];
+    fprintf(stderr, "mdl train: the directory %s is no run: it holds no plan.mdlx%s\n", input, run_hint(input, hint));
     return STATUS_INPUT;
   }
   if (!run && !named && !mdl_plan_is(input)) {

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/units.h"
 #include "runtime/convert/source.h"
+#include "runtime/data/doubts.h"
 #include "runtime/trainer.h"
 
 uint64_t trainer_program_hash(const Plan *plan) {
@@ -61,12 +63,37 @@ static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
 }
 
 // A line of `notes` each; the last may lack its end.
-static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
+static void say_notes(Trainer *t, const Buffer *notes) {
   for (const char *at = notes->text; at && *at;) {
     const int length = (int)strcspn(at, "\n");
     log_line(&t->log, LOG_YELLOW "note      %.*s" LOG_PLAIN, length, at);
     at += length + (at[length] == '\n');
   }
+}
+
+bool trainer_doubts(Trainer *t, Error *error) {
+  Buffer lines = {0};
+  const bool done = data_doubts(t->data, &lines, error);
+  say_notes(t, &lines);
+  buffer_free(&lines);
+  return done;
+}
+
+// Without weights to begin with, what is frozen stays as it was drawn.
+static void say_frozen(Trainer *t) {
+  char all[32], frozen[32];
+  const double count = session_parameters(t->set), trained = session_trained(t->set);
+  if (trained < count / 2) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      %s of %s parameters are frozen as they were drawn at random: --from DIR begins with "
+             "weights that were trained" LOG_PLAIN,
+             units_count(frozen, count - trained), units_count(all, count));
+  }
+}
+
+static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
+  say_notes(t, notes);
   if (notes->text && *notes->text) {
     log_line(&t->log,
              LOG_YELLOW "note      training goes on from step %lld, of %s: the steps after it are made again" LOG_PLAIN,
@@ -95,6 +122,8 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
       const char *adapters = t->options->from->adapters;
       log_line(&t->log, "weights   from %s%s%s", t->options->from->path, adapters ? ", adapters from " : "",
                adapters ? adapters : "");
+    } else if (t->saved < 0) {
+      say_frozen(t);
     }
     if (t->frozen) {
       log_line(&t->log, "          checkpoints hold what is trained alone; %d frozen parameters stay in %s",

@@ -28,7 +28,7 @@ bool trainer_chart(Trainer *t, Error *error) {
   snprintf(title, sizeof title, "%s", run->model ? run->model : "model");
   snprintf(subtitle, sizeof subtitle, "recipe %s, %s parameters", run->recipe ? run->recipe : "?",
            units_count(count, session_parameters(t->set)));
-  const ChartText text = {title, subtitle, run->summed};
+  const ChartText text = {title, subtitle, run->loss_unit};
   return trainer_follow(t, error) && run_file(&t->run, "loss.svg", path, error) &&
          chart_write(path, &text, &t->metrics, error);
 }

@@ -106,6 +106,8 @@ void trainer_bad(Trainer *t, bool skipped);
 // Of the newest checkpoint that can be gone on with, or fresh. What was passed over is in `notes`.
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error);
 // Says what was passed over, and what differs from the run that is resumed but does not prevent it.
+// Says what is doubtful about the data.
+bool trainer_doubts(Trainer *t, Error *error);
 void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes);
 uint64_t trainer_program_hash(const Plan *plan);
 

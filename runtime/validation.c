@@ -47,7 +47,7 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
     }
     sum += one->tokens > 0 ? one->loss : 0;
     counted += one->tokens > 0;
-    all->summed |= one->summed;
+    all->unit = one->unit;
     all->batches += one->batches;
     all->windows += one->windows;
     all->tokens += one->tokens;

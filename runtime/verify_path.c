@@ -144,7 +144,8 @@ bool verify_path(const char *path, Buffer *out, int64_t *damaged, Error *error) 
   }
   bool is_run = true;
   if (io_absent(file) && !io_is_directory(run.checkpoints)) {
-    is_run = error_set(error, 1, "%s is neither a run nor a checkpoint", path);
+    char hint[RUN_HINT_MAX];
+    is_run = error_set(error, 1, "%s is neither a run nor a checkpoint%s", path, run_hint(path, hint));
   }
   const bool done = is_run && run_verify(&run, out, damaged, error);
   run_close(&run);

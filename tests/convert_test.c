@@ -190,6 +190,8 @@ static void test_mapping_errors(void **state) {
       {HEAD "write a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p.q.r = 1\n", "x.hf:4: a name has at most 16 dots"},
       {HEAD "skip a when b\n", "`skip NAME if FORMULA`"},
       {HEAD "skip a if\n", "a formula is missing"},
+      {HEAD "skip a like\n", "the tensor that it is like is missing"},
+      {HEAD "skip a like b when c\n", "`skip NAME if FORMULA`"},
       {HEAD "tensor a.{b [c] = d\n", "a { in a name is followed"},
       {HEAD "tensor a [c] = d.{}\n", "a { in a name is followed"},
       {HEAD "tensor a{b}{b}{b}{b}{b} [c] = d\n", "at most 4 axes in { }"},

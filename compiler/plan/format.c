@@ -271,7 +271,7 @@ static void code_run(Codec *codec, PlanRun *run) {
     code_i64(codec, &run->skip[i].first);
     code_i64(codec, &run->skip[i].count);
   }
-  code_bool(codec, &run->summed);
+  CODE_ENUM(codec, run->loss_unit, LossUnit, LOSS_UNIT_COUNT);
   code_bool(codec, &run->strict);
 }
 

@@ -11,7 +11,7 @@
 #include "compiler/ir/kernel.h"
 #include "compiler/ir/types.h"
 
-enum { PLAN_VERSION = 24, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 25, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
 enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
@@ -278,6 +278,10 @@ typedef struct {  // call_count 0: the plan does not have this program
 
 #define PLAN_MOST_STEPS INT64_C(1000000000000)  // and batches; far above what any run reaches
 
+// What the loss is in: nats per token; a sum over the tokens of a batch and not their mean; or no unit, as of a mean of
+// squares, or of half a mean.
+typedef enum { LOSS_NATS, LOSS_SUM, LOSS_PLAIN, LOSS_UNIT_COUNT } LossUnit;
+
 typedef struct {  // what the recipe says about a run, resolved
   const char *model, *recipe, *layout, *precision, *optimizer;
   const char *data_kind;       // "text"; "tokens", "tokens_u16", "tokens_u32"; "mix"
@@ -291,8 +295,8 @@ typedef struct {  // what the recipe says about a run, resolved
   double parameters;  // count
   int skip_count;
   PlanRange *skip;  // batches that are not trained on, by number from 1, rising and apart
-  bool summed;      // the loss is a sum over tokens and not their mean: it is not in nats per token
-  bool strict;      // every run of it gives the same bits: nothing may be used that does not
+  LossUnit loss_unit;
+  bool strict;  // every run of it gives the same bits: nothing may be used that does not
 } PlanRun;
 
 typedef struct {        // machine code of one generated text, or PTX

@@ -28,8 +28,8 @@ class EvaluationSet:
 class Evaluation:
     """The loss of a checkpoint."""
 
-    loss: float  # nats per token
-    perplexity: float
+    loss: float
+    perplexity: float  # NaN where the loss is not in nats per token
     bits_per_byte: float  # NaN where no tokenizer is known
     step: int
     windows: int
@@ -39,6 +39,8 @@ class Evaluation:
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
     outputs: Dict[str, float]  # of the text, which are single numbers
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
+    trained: bool  # `data` is what the run was trained on
+    unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch" or "without a unit"
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,
@@ -61,6 +63,7 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
         raise_error(error)
     values = {name: getattr(result, name) for name, _ in result._fields_ if name not in ("set_count", "sets")}
     values["data"] = decode(result.data)
+    values["unit"] = decode(result.unit)
     sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows,
                                one.tokens)
                  for one in result.sets[:result.set_count])

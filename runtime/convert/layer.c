@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/units.h"
 #include "runtime/checkpoint_files.h"
@@ -78,18 +79,52 @@ static void pair_compare(Arena *arena, const SafetensorsTensor *tensor, const Pa
   }
 }
 
-static bool is_skipped(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const char *name,
-                       bool *skipped, Error *error) {
+// *skip: the line that leaves a tensor out; NULL: none does.
+static bool skip_find(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const char *name,
+                      const MappingSkip **skip, Error *error) {
   const char *prefix = mapping->prefix ? mapping->prefix : "";
-  *skipped = false;
-  for (int i = 0; i < mapping->skips.count && !*skipped; i++) {
-    const MappingSkip *skip = &mapping->skips.at[i];
+  *skip = NULL;
+  for (int i = 0; i < mapping->skips.count && !*skip; i++) {
+    const MappingSkip *line = &mapping->skips.at[i];
     const bool bare =
-        strncmp(skip->name, prefix, strlen(prefix)) == 0 && mapping_stands_for(skip->name + strlen(prefix), name);
-    if ((mapping_stands_for(skip->name, name) || bare) &&
-        !config_holds(arena, skip->condition, numbers, skipped, error)) {
+        strncmp(line->name, prefix, strlen(prefix)) == 0 && mapping_stands_for(line->name + strlen(prefix), name);
+    bool holds = false;
+    if ((mapping_stands_for(line->name, name) || bare) &&
+        !config_holds(arena, line->condition, numbers, &holds, error)) {
       return false;
     }
+    *skip = holds ? line : NULL;
+  }
+  return true;
+}
+
+// A hash of what a tensor holds. One after the other is in memory.
+static bool tensor_hash(HfTensor found, uint64_t *hash, Error *error) {
+  const size_t bytes = (size_t)(found.tensor->end - found.tensor->begin);
+  char *data = malloc(bytes + 1);
+  const bool done = (data || error_set(error, 3, "no memory to read '%.100s'", found.tensor->name)) &&
+                    safetensors_read(found.file, found.tensor, data, error);
+  *hash = done ? XXH3_64bits(data, bytes) : 0;
+  free(data);
+  return done;
+}
+
+// A tensor that is left out since another holds the same must do so.
+static bool like_compare(Arena *arena, const Layer *layer, const MappingSkip *skip, HfTensor left, Unfit *unfit,
+                         Error *error) {
+  const HfTensor like = skip->like ? layer_tensor(layer, skip->like) : (HfTensor){0};
+  uint64_t a = 0, b = 1;
+  if (!like.tensor) {
+    return true;
+  }
+  const bool alike = strcmp(like.tensor->dtype, left.tensor->dtype) == 0 &&
+                     strcmp(tensor_shape(arena, like.tensor), tensor_shape(arena, left.tensor)) == 0;
+  if (alike && (!tensor_hash(like, &a, error) || !tensor_hash(left, &b, error))) {
+    return false;
+  }
+  if (a != b) {
+    unfit_add(unfit, "'%.100s' is one with '%.100s' in this model, and holds other numbers there%s", left.tensor->name,
+              like.tensor->name, skip->condition ? " (config.json says `tie_word_embeddings`)" : "");
   }
   return true;
 }
@@ -99,7 +134,8 @@ static int place_order(const void *a, const void *b) {
   return *x < *y ? -1 : *x > *y;
 }
 
-static bool left_compare(Arena *arena, const Layer *layer, const ModelNumbers *numbers, Unfit *left, Error *error) {
+static bool left_compare(Arena *arena, const Layer *layer, const ModelNumbers *numbers, const LayerFindings *findings,
+                         Error *error) {
   const size_t count = (size_t)layer->pairs.count, size = sizeof(SafetensorsTensor *);
   const SafetensorsTensor **paired = ARENA_ARRAY(arena, const SafetensorsTensor *, count + 1);
   for (size_t i = 0; i < count; i++) {
@@ -109,12 +145,15 @@ static bool left_compare(Arena *arena, const Layer *layer, const ModelNumbers *n
   for (int f = 0; f < layer->files.shard_count; f++) {
     for (int i = 0; i < safetensors_count(layer->files.shards[f]); i++) {
       const SafetensorsTensor *tensor = safetensors_at(layer->files.shards[f], i);
-      bool skipped;
-      if (!is_skipped(arena, &layer->mapping, numbers, tensor->name, &skipped, error)) {
+      const MappingSkip *skip;
+      const bool read = bsearch(&tensor, paired, count, size, place_order) != NULL;
+      if (!skip_find(arena, &layer->mapping, numbers, tensor->name, &skip, error) ||
+          (skip &&
+           !like_compare(arena, layer, skip, (HfTensor){layer->files.shards[f], tensor}, findings->unfit, error))) {
         return false;
       }
-      if (!skipped && !bsearch(&tensor, paired, count, size, place_order)) {
-        unfit_add(left, "'%.100s' %s", tensor->name, tensor_shape(arena, tensor));
+      if (!skip && !read) {
+        unfit_add(findings->left, "'%.100s' %s", tensor->name, tensor_shape(arena, tensor));
       }
     }
   }
@@ -141,7 +180,7 @@ static bool files_compare(Arena *arena, const Layer *layer, const ModelNumbers *
   if (layer->peft) {
     peft_halves(layer, findings->unfit);
   }
-  return left_compare(arena, layer, numbers, findings->left, error);
+  return left_compare(arena, layer, numbers, findings, error);
 }
 
 // --- a checkpoint ---

@@ -168,6 +168,13 @@ static bool parse_tensor(Parser *p, char *rest) {
 static bool parse_skip(Parser *p, char *rest) {
   MappingSkip skip = {.name = word(p->arena, &rest)};
   const char *when = word(p->arena, &rest);
+  if (when && strcmp(when, "like") == 0) {
+    skip.like = word(p->arena, &rest);
+    when = word(p->arena, &rest);
+    if (!skip.like) {
+      return wrong(p, "the tensor that it is like is missing");
+    }
+  }
   if (!skip.name || (when && strcmp(when, "if") != 0)) {
     return wrong(p, "`skip NAME` or `skip NAME if FORMULA` is expected");
   }

@@ -12,7 +12,7 @@
 //   only FORMULA                                            what models can be written so
 //   ignore KEY ...                                          of config.json, what changes nothing
 //   tensor NAME [DIMENSION, ...] = PARAMETER, ...           where each stands
-//   skip NAME [if FORMULA of axes and constants]            a tensor that is not read
+//   skip NAME [like NAME] [if FORMULA of axes and constants]  a tensor that is not read; it must hold what another does
 //   adapter PARAMETER = FACTOR, FACTOR [by FORMULA]         `*` in all three is the same text: what is added to it,
 //   merged merged NAME = FORMULA                                   a constant of the model whose adapters are merged
 #ifndef MDL_RUNTIME_CONVERT_MAPPING_H
@@ -57,6 +57,7 @@ typedef struct {
 
 typedef struct {
   const char *name, *condition;  // condition NULL: always
+  const char *like;              // a tensor that holds the same; or NULL
 } MappingSkip;
 
 typedef struct {  // PARAMETER + scale * FACTOR FACTOR is what the two compute; `*` in each stands for the same text

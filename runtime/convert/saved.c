@@ -7,6 +7,7 @@
 
 #include "runtime/checkpoint_files.h"
 #include "runtime/convert/convert.h"
+#include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/run.h"
 
@@ -22,6 +23,10 @@ static bool saved_find(Saved *s, const char *from, Error *error) {
   if (!(direct ? io_path(s->run, error, "%s/../..", from) : io_path(s->run, error, "%s", from)) ||
       !run_open(&run, s->run, error)) {
     return false;
+  }
+  if (!direct && !run.checkpoint[0] && (hf_is(from) || peft_is(from))) {
+    return error_set(error, 1, "%s is a directory of %s and no run: `mdl convert %s -o RUN` makes one of it", from,
+                     hf_is(from) ? "Hugging Face" : "PEFT", from);
   }
   if (!direct && !run.checkpoint[0]) {
     return error_set(error, 1, "the run %s has no checkpoint yet", from);

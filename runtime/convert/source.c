@@ -9,6 +9,7 @@
 
 #include "compiler/compile.h"
 #include "runtime/convert/adapters.h"
+#include "runtime/convert/constants.h"
 #include "runtime/convert/layer.h"
 #include "runtime/convert/peft.h"
 #include "runtime/run.h"
@@ -26,6 +27,7 @@ struct WeightSource {
   Mapping mapping;  // of the model, if
   bool named;       // it is known
   Unfit missing, left, fresh, other;
+  Unfit scales, constants;  // of a run that are others than those of the model
 };
 
 bool numbers_of_text(Arena *arena, const char *text, ModelNumbers *numbers, Error *error) {
@@ -110,6 +112,10 @@ bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
   }
   if (hf_is(path) || peft_is(path) || io_is_file(manifest)) {
     return io_path(found, error, "%s", path);
+  }
+  if (io_is_file(path)) {
+    return error_set(error, 1, "%s is a file; weights are given as the directory that holds them, with its config.json",
+                     path);
   }
   return run_open(&run, path, error) &&
          (run.checkpoint[0] || error_set(error, 1,
@@ -298,10 +304,32 @@ static bool layers_compare(WeightSource *s, Unfit *unfit, Error *error) {
   return true;
 }
 
+// What runs say beside their weights, where the text of the model is known.
+static bool texts_compare(WeightSource *s, Error *error) {
+  for (int l = 0; s->options->text && l < s->layer_count; l++) {
+    const Layer *layer = &s->layers[l];
+    ConstantsTaker taker = {&s->numbers, s->named ? &s->mapping : NULL, s->weights, false};
+    for (int w = 0; w < s->weights->count; w++) {
+      taker.adapters |= s->at[w] == l && s->named && adapter_names(&s->mapping, s->weights->at[w].name);
+    }
+    if (!layer->saved) {
+      continue;
+    }
+    if ((s->numbers.count == 0 && !numbers_of_text(s->arena, s->options->text, &s->numbers, error)) ||
+        !constants_compare(s->arena, layer, &taker, &s->scales, &s->constants, error)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 static bool source_report(WeightSource *s, Unfit *unfit, Error *error) {
   Arena *arena = s->arena;
   const char *path = s->options->path, *over = s->options->adapters;
   Unfit all = *unfit;
+  if (!s->options->partial && s->scales.count > 0) {
+    unfit_add(&all, "%s", s->scales.text);
+  }
   if (!s->options->partial) {
     const struct {
       const Unfit *of;
@@ -328,10 +356,10 @@ bool source_open(Arena *arena, const SourceOptions *options, const ModelNumbers 
                  WeightSource **source, Error *error) {
   WeightSource *s = ARENA_NEW(arena, WeightSource);
   *s = (WeightSource){.arena = arena, .options = options, .numbers = *numbers, .weights = weights};
-  s->missing.arena = s->left.arena = s->fresh.arena = s->other.arena = arena;
+  s->missing.arena = s->left.arena = s->fresh.arena = s->other.arena = s->scales.arena = s->constants.arena = arena;
   Unfit unfit = {.arena = arena};
   const bool done = layers_open(s, error) && layers_mapping(s, error) && layers_compare(s, &unfit, error) &&
-                    source_report(s, &unfit, error);
+                    texts_compare(s, error) && source_report(s, &unfit, error);
   if (!done) {
     source_close(s);
     s = NULL;
@@ -360,6 +388,13 @@ const char *source_notes(const WeightSource *s) {
     text = arena_format(s->arena, "%s%s%d parameters are others than those beside which %s was trained: %s%s",
                         text ? text : "", text ? "; " : "", s->other.count, s->options->adapters, s->other.text,
                         s->other.count > UNFIT_NAMED ? "; ..." : "");
+  }
+  if (s->scales.count > 0) {
+    text = arena_format(s->arena, "%s%s%s", text ? text : "", text ? "; " : "", s->scales.text);
+  }
+  if (s->constants.count > 0) {
+    text = arena_format(s->arena, "%s%sconstants of the model that the weights are of: %s%s", text ? text : "",
+                        text ? "; " : "", s->constants.text, s->constants.count > UNFIT_NAMED ? "; ..." : "");
   }
   if (s->left.count > 0) {
     text =

@@ -33,10 +33,18 @@ static const Packed packed[] = {
     {"\x93NUMPY", 6, "an array of numpy.save", NULL, 0},
     {"\x89PNG", 4, "a picture", NULL, 0},
     {"\xff\xd8\xff", 3, "a picture", NULL, 0},
-    {"version https://git-lfs", 23, "a pointer of Git LFS, whose file was not fetched", NULL, 0},
+    {"ARROW1", 6, "a table of Arrow", NULL, 0},
+    {"\x89HDF\r\n", 6, "a file of HDF5", NULL, 0},
+    {"SQLite format 3", 15, "a database of SQLite", NULL, 0},
 };
 
 enum { MOST = 264 };
+
+// What stands in place of a file in a repository.
+static bool is_pointer(const char *begin) {
+  static const char version[] = "version https://git-lfs";
+  return memcmp(begin, version, sizeof version - 1) == 0;
+}
 
 // "BZh", its level, and the first digits of pi: three letters alone may begin a text.
 static bool is_bzip2(const char *begin) {
@@ -61,6 +69,11 @@ bool foreign_text_check(int fd, const char *path, int64_t bytes, Error *error) {
     if (bytes >= (int64_t)(at + packed[i].count) && memcmp(begin + at, packed[i].bytes, packed[i].count) == 0) {
       return packed_error(path, packed[i].what, packed[i].unpack, error);
     }
+  }
+  if (is_pointer(begin)) {
+    return error_set(error, 1,
+                     "%s is a pointer of Git LFS, whose file was not fetched, not text; fetch it first: `git lfs pull`",
+                     path);
   }
   if (is_bzip2(begin)) {
     return packed_error(path, "packed by bzip2", "bzip2 -dc", error);

@@ -54,11 +54,13 @@ static bool type_agrees(const char *path, const char *type, const TokenFile *fil
 
 // --- llm.c ---
 
-static bool llmc_read(const char *path, int64_t bytes, const int32_t header[3], TokenFile *file, Error *error) {
+static bool llmc_read(const char *path, int64_t bytes, const int32_t header[LLMC_WORDS], TokenFile *file,
+                      Error *error) {
   const bool narrow = header[0] == LLMC_U16;
   const int32_t version = narrow ? LLMC_U16_VERSION : LLMC_U32_VERSION;
   *file = (TokenFile){.format = "llm.c", .type = narrow ? TOKEN_U16 : TOKEN_U32, .begin = LLMC_HEADER};
   file->count = header[2];
+  file->tokenizer = (uint64_t)(uint32_t)header[4] << 32 | (uint32_t)header[3];
   if (header[1] != version) {
     return error_set(error, 1, "%s begins like a token file of llm.c, but has version %d at byte 4, not %d", path,
                      header[1], version);
@@ -250,7 +252,7 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ch
 bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, const char *tokenizer, TokenFile *file,
                      Error *error) {
   uint8_t begin[SAMPLE] = {0};
-  int32_t header[3];
+  int32_t header[LLMC_WORDS];
   bool indexed;
   if (!io_read(fd, path, 0, begin, (size_t)(bytes < SAMPLE ? bytes : SAMPLE), error)) {
     return false;

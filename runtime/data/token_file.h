@@ -13,10 +13,19 @@ typedef struct {
   const char *format;  // in words: "raw", "llm.c", "Megatron"
   TokenType type;
   int64_t begin, count;  // the byte of the first token; tokens
+  uint64_t tokenizer;    // fingerprint_tokenizer of what made them; 0: not known
 } TokenFile;
 
 // The header of llm.c: 256 numbers of 32 bits, of which the first three say what it is, a version and how many tokens.
-enum { LLMC_U16 = 20240520, LLMC_U16_VERSION = 1, LLMC_U32 = 20240801, LLMC_U32_VERSION = 7, LLMC_HEADER = 1024 };
+// The rest is of no meaning there; here the next two are the fingerprint of the tokenizer, or 0.
+enum {
+  LLMC_U16 = 20240520,
+  LLMC_U16_VERSION = 1,
+  LLMC_U32 = 20240801,
+  LLMC_U32_VERSION = 7,
+  LLMC_HEADER = 1024,
+  LLMC_WORDS = 5
+};
 
 // A path NAME.idx stands for NAME.bin, whose index it is: the path of the tokens is then in `tokens`, of `most` bytes,
 // else the same path.

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/data/chat.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
@@ -34,7 +35,8 @@ typedef struct {
   Buffer flags;
   char mask_out[IO_PATH_MAX], mask[IO_PATH_MAX];
   int mask_fd;
-  int64_t count;  // written
+  int64_t count;   // written
+  uint64_t print;  // of the tokenizer
   bool raw;
 } TokenWriter;
 
@@ -152,6 +154,9 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
                  !encoder_create(w->tokenizer, &w->encoder, error))) {
     return false;
   }
+  if (!fingerprint_tokenizer(bytes ? NULL : options->tokenizer, &w->print, error)) {
+    return false;
+  }
   const int32_t kinds = bytes ? 256 : tokenizer_kinds(w->tokenizer);
   w->end = bytes ? 0 : tokenizer_end(w->tokenizer);
   w->raw = options->raw;
@@ -186,8 +191,8 @@ static bool writer_finish(TokenWriter *w, Error *error) {
   if (w->count == 0) {
     return error_set(error, 1, "there is no text: the files are empty");
   }
-  const int32_t header[3] = {narrow ? LLMC_U16 : LLMC_U32, narrow ? LLMC_U16_VERSION : LLMC_U32_VERSION,
-                             (int32_t)w->count};
+  const int32_t header[LLMC_WORDS] = {narrow ? LLMC_U16 : LLMC_U32, narrow ? LLMC_U16_VERSION : LLMC_U32_VERSION,
+                                      (int32_t)w->count, (int32_t)(uint32_t)w->print, (int32_t)(w->print >> 32)};
   if (!w->raw && (lseek(w->fd, 0, SEEK_SET) != 0 || !io_write(NULL, w->fd, w->path, header, sizeof header, error))) {
     return false;
   }

@@ -88,6 +88,17 @@ mentions err "--from DIR"
 expect 1 "$MDL" train tune.mdl --recipe tune --set rank=4 --device cpu --from base --adapters alone --out wrong-4
 mentions err "do not fit the model" "'layers.0.down.lora.a' is [24, 2] there, [24, 4] is wanted"
 
+# Another scale than the adapters were trained with is refused; other constants are said.
+expect 1 "$MDL" train tune.mdl --recipe tune --set alpha=12 --device cpu --from alone --out wrong-scale
+mentions err "trained with alpha / rank = 3, which is 6 in the model: --set alpha=6 makes it the same"
+expect 1 "$MDL" train tune.mdl --recipe tune --set alpha=12 --device cpu --from base --adapters alone --out wrong-scale
+mentions err "trained with alpha / rank = 3, which is 6 in the model"
+still --set alpha=12 --from alone --partial --out other-scale
+mentions out "trained with alpha / rank = 3, which is 6 in the model"
+still --set theta=500000 --set seq=8 --from base --out other-theta
+mentions out "constants of the model that the weights are of: theta is 10000 there, 500000 here"
+! grep -q "alpha is\|seq is\|key is" out || die "what training chooses, or has no part in it, is called another constant"
+
 # Adapters that are not trained are frozen and fresh: the checkpoint holds them.
 train tune.mdl --recipe some --device cpu --from base-hf --save-trained --out some
 mentions out "28 parameters of adapters are fresh" "21 frozen parameters stay in $PWD/base-hf"

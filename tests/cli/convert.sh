@@ -170,6 +170,31 @@ bad llama-hf; edit 's/"vocab_size"/"vocabulary"/'; wrong "config.json does not s
 bad llama-hf; edit 's/"silu"/"silu/'; wrong "config.json:" "is not JSON"
 bad window-hf; edit 's/"sliding_window": 5,//'; wrong "does not say sliding_window"
 bad tied-hf; edit 's/"use_sliding_window": false/"use_sliding_window": true/'; wrong "use_sliding_window is true there"
+# A head that config.json says is tied, and that is another in the file; and one that is the same.
+head() {  # TENSOR: is the head too
+  python3 - bad/model.safetensors "$1" << 'END'
+import json
+import struct
+import sys
+
+path, name = sys.argv[1:]
+with open(path, "rb") as file:
+    size = struct.unpack("<Q", file.read(8))[0]
+    header, data = json.loads(file.read(size)), file.read()
+elements = data[slice(*header["model.embed_tokens.weight"]["data_offsets"])]
+if name != "model.embed_tokens.weight":
+    elements = elements[4:] + elements[:4]
+header["lm_head.weight"] = dict(header["model.embed_tokens.weight"], data_offsets=[len(data), len(data) + len(elements)])
+text = json.dumps(header).encode()
+with open(path, "wb") as file:
+    file.write(struct.pack("<Q", len(text)) + text + data + elements)
+END
+}
+bad tied-hf; head model.norm.weight
+wrong "'lm_head.weight' is one with 'model.embed_tokens.weight' in this model, and holds other numbers there" "tie_word_embeddings"
+bad tied-hf; head model.embed_tokens.weight; expect 0 "$MDL" convert bad -o tied-stored
+same "a head that is stored too" "$(saved_weights tied-run 4)" "$(saved_weights tied-stored 0)"
+bad llama-hf; printf 'version https://git-lfs.github.com/spec/v1\n' > bad/model.safetensors; wrong "a pointer of Git LFS" "git lfs pull"
 
 # from STATUS OPTION...: training from the weights of a run with other sizes
 from() {

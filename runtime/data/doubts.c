@@ -1,0 +1,113 @@
+// doubts.c: looks at the bytes of texts, and whether two sources are one file.
+#include "runtime/data/doubts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/units.h"
+#include "runtime/data/data_internal.h"
+#include "runtime/data/fingerprint.h"
+#include "runtime/data/utf8.h"
+#include "runtime/io.h"
+
+enum { LOOK = 1 << 16, MOST_ODD = 50 };  // of so many bytes one may be no text
+
+// How many bytes are NUL, or in no character of UTF-8. One at the end may be cut.
+static size_t odd_bytes(const uint8_t *text, size_t length) {
+  size_t odd = 0;
+  for (size_t at = 0; at < length;) {
+    const int size = utf8_character(text + at, length - at);
+    if (size < 0) {
+      break;
+    }
+    odd += size == 0 || text[at] == 0;
+    at += size > 0 ? (size_t)size : 1;
+  }
+  return odd;
+}
+
+static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
+  const size_t length = data->bytes < LOOK ? (size_t)data->bytes : LOOK;
+  char size[32];
+  if (!data->text) {
+    return true;
+  }
+  uint8_t *text = malloc(length + 1);
+  const bool done = (text || error_set(error, 3, "no memory to look at %s", data->path)) &&
+                    io_read(data->fd, data->path, 0, text, length, error);
+  const size_t odd = done ? odd_bytes(text, length) : 0;
+  if (odd * MOST_ODD > length) {
+    buffer_format(lines,
+                  "%s is hardly text in UTF-8: of its first %s %.0f%% are NUL or in no character; files of tokens are "
+                  "read by `data tokens(...)`, other encodings turned into UTF-8 by `iconv`\n",
+                  data->path, units_bytes(size, (double)length), 100 * (double)odd / (double)length);
+  }
+  free(text);
+  return done;
+}
+
+// Tokens that another tokenizer has made mean other text.
+static bool tokens_doubt(const Data *data, Buffer *lines, Error *error) {
+  const bool named = data->tokenizer || data->byte_tokens;
+  const char *path = data->tokenizer ? tokenizer_path(data->tokenizer) : NULL;
+  uint64_t print;
+  if (data->text || data->chat || data->file.tokenizer == 0 || !named) {
+    return true;
+  }
+  if (!fingerprint_tokenizer(path, &print, error)) {
+    return false;
+  }
+  if (print != data->file.tokenizer) {
+    buffer_format(lines,
+                  "the tokens of %s were made by another tokenizer than %s, or by another state of that file: if they "
+                  "mean other text, make them anew with `mdl data encode`\n",
+                  data->path, path ? path : TOKENIZER_BYTES);
+  }
+  return true;
+}
+
+static bool is_same(const Data *a, const Data *b, bool *same, Error *error) {
+  DataPrint one, other;
+  *same = false;
+  if (a->bytes != b->bytes) {
+    return true;
+  }
+  if (!data_fingerprint(a, &one, error) || !data_fingerprint(b, &other, error)) {
+    return false;
+  }
+  *same = one.data == other.data;
+  return true;
+}
+
+static bool set_doubt(const Data *set, const Data *trained, Buffer *lines, Error *error) {
+  bool same;
+  if (!is_same(set, trained, &same, error)) {
+    return false;
+  }
+  if (same) {
+    buffer_format(lines, "the validation source %s is trained on too: its loss is none of text that was held out\n",
+                  set->path);
+  }
+  return true;
+}
+
+bool data_doubts(const Data *data, Buffer *lines, Error *error) {
+  const int parts = data->part_count > 0 ? data->part_count : 1;
+  for (int p = 0; p < parts; p++) {
+    const Data *part = data->part_count > 0 ? data->parts[p] : data;
+    if (!text_doubt(part, lines, error) || !tokens_doubt(part, lines, error)) {
+      return false;
+    }
+    for (int s = 0; s < data->set_count; s++) {
+      if (!set_doubt(data->sets[s].data, part, lines, error)) {
+        return false;
+      }
+    }
+  }
+  for (int s = 0; s < data->set_count; s++) {
+    if (!text_doubt(data->sets[s].data, lines, error) || !tokens_doubt(data->sets[s].data, lines, error)) {
+      return false;
+    }
+  }
+  return true;
+}

@@ -1,0 +1,13 @@
+// doubts.h: data that can be read, and is probably not what was meant.
+#ifndef MDL_RUNTIME_DATA_DOUBTS_H
+#define MDL_RUNTIME_DATA_DOUBTS_H
+
+#include "base/buffer.h"
+#include "runtime/data/data.h"
+
+// A line for each doubt: text that is hardly any, tokens of another tokenizer, and sources to validate with that are
+// trained on too. Looks at the
+// beginnings of texts, and at files as fingerprints do.
+bool data_doubts(const Data *data, Buffer *lines, Error *error);
+
+#endif

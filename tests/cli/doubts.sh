@@ -1,0 +1,95 @@
+#!/bin/bash
+# doubts.sh: what can be trained and is probably not what was meant is said: data that is hardly text, tokens of another
+# tokenizer, sources to validate with that are trained on, frozen weights that nobody trained, losses without a unit.
+. "${ROOT:?}/tests/cli/lib.sh"
+head -c 3000 "$ROOT/LICENSE" > text.txt
+of() {  # DATA FILE: the small model on other data
+  sed "s|data text.*|data $1;|" "$SMALL" > "$2"
+}
+one() { train "$1" --steps 1 --eval-every 0 --out "$2"; }
+
+# Text.
+tr ' ' '\0' < text.txt > nul.txt
+{ cat text.txt; printf 'caf\xe9\n%.0s' 1 2 3 4 5; } > some.txt
+iconv -f utf-8 -t latin1 << 'END_OF_TEXT' > latin.txt
+déjà vu, çà et là: é è ê ë à â ä î ï ô ö û ü ç, « où » est l'été, où était-ce? Là-bas, après le café, très tôt.
+END_OF_TEXT
+for name in nul latin text some; do
+  of "text(\"$name.txt\")" $name.mdl
+  train $name.mdl --set seq=16 --set batch=1 --steps 1 --eval-every 0 --out $name
+  case $name in
+    nul | latin) mentions out "$name.txt is hardly text in UTF-8: of its first" "\`data tokens(...)\`" ;;
+    *) ! grep -q "hardly text" out || die "$name.txt is text" ;;
+  esac
+done
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n' > pointer.txt
+expect 1 "$MDL" train "$SMALL" --data pointer.txt --out pointer
+mentions err "pointer.txt is a pointer of Git LFS" "git lfs pull"
+
+# Tokens.
+expect 0 "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300
+expect 0 "$MDL" data encode text.txt -o tokens.bin --tokenizer tokenizer.json
+of 'tokens("tokens.bin", tokenizer = "tokenizer.json")' tokens.mdl
+train tokens.mdl --set vocab=300 --steps 1 --out same
+! grep -q "another tokenizer" out || die "the same tokenizer is another"
+rev text.txt > reversed.txt
+expect 0 "$MDL" data train-tokenizer reversed.txt -o tokenizer.json --vocab 300
+train tokens.mdl --set vocab=300 --steps 1 --out other
+mentions out "the tokens of tokens.bin were made by another tokenizer than tokenizer.json" "mdl data encode"
+
+# What is validated with.
+cp text.txt copy.txt
+of 'text("text.txt"); validation text("copy.txt")' seen.mdl
+one seen.mdl seen
+mentions out "the validation source copy.txt is trained on too"
+of 'text("text.txt"); validation text("some.txt")' unseen.mdl
+one unseen.mdl unseen
+! grep -q "is trained on too" out || die "other text is called the same"
+of 'text("text.txt"); validation = 0' none.mdl
+one none.mdl none
+mentions out "there is no validation: the recipe keeps nothing back, \`validation = 0\`"
+expect 0 "$MDL" eval text --data copy.txt
+mentions out "all of copy.txt, which the run was trained on"
+expect 0 "$MDL" eval text --data some.txt
+! grep -q "trained on" out || die "other text is called what the run was trained on"
+
+# Frozen weights without any to begin with.
+of 'text("text.txt"); freeze *; optimizer head: adamw(lr = 1e-3)' all.mdl
+sed '/^  optimizer/d' all.mdl > frozen.mdl
+one frozen.mdl frozen
+mentions out "parameters are frozen as they were drawn at random: --from DIR"
+train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
+! grep -q "drawn at random" out || die "weights that were read are called random"
+
+# Losses.
+for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
+  "exp(mean(cross_entropy(logits, targets over vocab)))"; do
+  sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
+  rm -rf loss
+  train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
+  mentions out ", without a unit"
+  ! grep -q "nats" out loss/loss.svg || die "$loss is called nats"
+  expect 0 "$MDL" eval loss
+  mentions out ", without a unit"
+  ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
+done
+for loss in "mean(cross_entropy(logits, targets over vocab)) + 1e-4 * mean(z_loss(logits over vocab))" \
+  "0 - mean(log(softmax(logits over vocab)[targets]))" "mean(mean(cross_entropy(logits, targets over vocab) over seq))"; do
+  sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
+  rm -rf loss
+  train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
+  mentions out "nats per token"
+done
+
+# Directories in the place of a run.
+mkdir -p weights all
+echo '{}' > weights/config.json
+cp -r text all/one
+expect 1 "$MDL" generate weights --prompt a
+mentions err "\`mdl convert weights -o RUN\` makes a run"
+expect 1 "$MDL" convert weights --to hf -o made
+mentions err "weights is a directory of Hugging Face and no run"
+expect 1 "$MDL" eval all
+mentions err "it holds runs, such as all/one"
+expect 1 "$MDL" train "$SMALL" --from text.txt --out from
+mentions err "text.txt is a file; weights are given as the directory that holds them"
