@@ -27,6 +27,7 @@ enum { ARENA_CHUNK = 1 << 20, ARENA_ALIGN = 16, ARENA_GUARD = 0 };
 typedef struct Chunk {
   struct Chunk *next;
   size_t size, used;
+  bool zeroed;  // all of it: a chunk of one large object, of which the system has zeros that cost nothing until used
 } Chunk;
 
 typedef struct Loan {
@@ -81,7 +82,7 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
   Chunk *chunk = NULL;
   arena->over_limit = arena->limit > 0 && (capacity > arena->limit || arena->total > arena->limit - capacity);
   if (!arena->over_limit && capacity <= SIZE_MAX - header && !(arena->fail_after > 0 && --arena->fail_after == 0)) {
-    chunk = calloc(1, header + capacity);
+    chunk = size > ARENA_CHUNK ? calloc(1, header + capacity) : malloc(header + capacity);
   }
   if (!chunk && !arena->escape && arena->spare && capacity == ARENA_CHUNK) {
     chunk = arena->spare;
@@ -91,9 +92,7 @@ static Chunk *chunk_create(Arena *arena, size_t size) {
     arena_exhausted(arena);
     return NULL;
   }
-  chunk->size = header + capacity;
-  chunk->used = header;
-  chunk->next = arena->chunks;
+  *chunk = (Chunk){.next = arena->chunks, .size = header + capacity, .used = header, .zeroed = size > ARENA_CHUNK};
   arena->chunks = chunk;
   arena->total += chunk->size;
   ASAN_POISON_MEMORY_REGION((char *)chunk + header, capacity);
@@ -114,7 +113,7 @@ void *arena_alloc(Arena *arena, size_t size) {
   void *memory = (char *)chunk + chunk->used;
   chunk->used += size;
   ASAN_UNPOISON_MEMORY_REGION(memory, wanted);
-  return memory;
+  return chunk->zeroed ? memory : memset(memory, 0, wanted);
 }
 
 void *arena_copy(Arena *arena, const void *data, size_t size) {

@@ -196,8 +196,9 @@ void diag_position(const Diag *diag, Span span, int *line, int *column) {
     return;
   }
   uint32_t at = within(source, span.begin), begin = line_begin(source, at);
-  for (uint32_t i = 0; i < begin; i++) {
-    *line += source->text[i] == '\n';
+  const char *const end = source->text + begin;
+  for (const char *c = source->text; c < end && (c = memchr(c, '\n', (size_t)(end - c))) != NULL; c++) {
+    ++*line;
   }
   for (uint32_t i = begin; i < at; i++) {
     *column += starts_character(source->text[i]);

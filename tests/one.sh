@@ -41,5 +41,6 @@ began=$(date +%s)
   summary > "$sums.part" || true
 } > "$sums.lines"
 echo "$(($(date +%s) - began)) $1" > "$sums.seconds"
+times > "$sums.processor"
 flock "$LOGS/sums" cat "$sums.lines"
 mv "$sums.part" "$sums"

@@ -293,10 +293,43 @@ static double reduced_element(const Reference *r, const Node *node, Point point)
   return node->op == OP_SUM ? (double)sum : node->op == OP_REDUCE_MAX ? most : least;
 }
 
+// How far apart the elements of an operand are along an axis: 0 where it lacks that.
+static int64_t step_of(const Reference *r, const Node *node, int operand, AxisId axis) {
+  const Shape *shape = &r->values[node->operands[operand]].shape;
+  int64_t step = 1;
+  for (int i = shape->count - 1; i >= 0; i--) {
+    if (shape->axis[i] == axis) {
+      return step;
+    }
+    step *= size_of(r, shape->axis[i]);
+  }
+  return 0;
+}
+
+// Along the last axis in steps, in the order of FOR_POINTS: most of the time of many tests is spent here.
+static long double plain_product(const Reference *r, const Node *node, int a, int b, const Shape *over, Point point) {
+  Shape outer = *over;
+  const AxisId last = over->axis[--outer.count];
+  const int64_t size = size_of(r, last), x_step = step_of(r, node, a, last), y_step = step_of(r, node, b, last);
+  long double sum = 0;
+  FOR_POINTS(r, point, &outer) {
+    point.at[last] = 0;
+    const double *x = element(r, &r->values[node->operands[a]], point);
+    const double *y = element(r, &r->values[node->operands[b]], point);
+    for (int64_t i = 0; i < size; i++) {
+      sum += (long double)x[i * x_step] * y[i * y_step];
+    }
+  }
+  return sum;
+}
+
 long double reference_product(const Reference *r, const Node *node, int a, int b, const Shape *over, Point point) {
   const int last = node->operand_count - 1;
   const bool scaled = node->op == OP_SCALED_DOT || node->op == OP_SCALED_DOTS || node->op == OP_SCALED_DOT_SUM ||
                       node->op == OP_SCALED_BIASED_DOTS;
+  if (!scaled && over->count > 0) {
+    return plain_product(r, node, a, b, over, point);
+  }
   long double sum = 0;
   FOR_POINTS(r, point, over) {
     const double scale = scaled ? read(r, node, last - 1, point) * read(r, node, last, point) : 1;

@@ -5,7 +5,7 @@
 #include "base/integer.h"
 #include "kernels/cpu/fused.h"
 
-enum { FUSED_MAX_NODES = 2 * KERNEL_MAX_CODE, FUSED_MAX_PROGRAMS = 2 + KERNEL_MAX_PORTS };
+enum { FUSED_MAX_NODES = 2 * KERNEL_MAX_CODE };
 
 typedef enum {
   HOME_NONE,    // outputs

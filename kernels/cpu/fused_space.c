@@ -22,6 +22,15 @@ static void mark_needed(const Kernel *kernel, const Request *request, bool *need
   }
 }
 
+// Each output asks for one program at most, beside that over the whole space.
+static int requests_most(const Kernel *kernel) {
+  int most = 1;
+  for (int i = 0; i < kernel->code_count; i++) {
+    most += op_is_output(kernel->code[i].op);
+  }
+  return most;
+}
+
 // Collects the requests: the program over the whole space first, then those over fewer dims.
 static int requests_collect(const Kernel *kernel, const bool *reduced, Request *request) {
   int count = 1;
@@ -87,7 +96,7 @@ static void shadows_find(const Kernel *kernel, const Place *places, int slots, c
 
 Fused *fused_build(Arena *arena, const Simd *simd, const Kernel *kernel, const Place *places, int slots) {
   Fused *fused = ARENA_NEW(arena, Fused);
-  Request *request = ARENA_ARRAY(arena, Request, FUSED_MAX_PROGRAMS);
+  Request *request = ARENA_BORROW(arena, Request, requests_most(kernel));
   bool *shadowed = ARENA_ARRAY(arena, bool, kernel->port_count + 1);
   unsigned mask[KERNEL_MAX_CODE];
   bool reduced[KERNEL_MAX_CODE];
@@ -116,6 +125,7 @@ Fused *fused_build(Arena *arena, const Simd *simd, const Kernel *kernel, const P
       fused->shared_bytes += round_up(bytes, 64);
     }
   }
+  arena_return(request);
   return fused;
 }
 

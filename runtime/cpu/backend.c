@@ -148,7 +148,9 @@ static void orders_open(Device *device, uint64_t seed) {
     PlanInstances *runs = &device->runs[p];
     *runs = plan_instances(device->arena, plan, waits, (ProgramKind)p);
     device->sent[p] = waits ? ARENA_ARRAY(device->arena, int64_t, runs->count + 1) : NULL;
-    device->order[p] = seed ? order_draw(device->arena, set, plan->stage, (ProgramKind)p, seed) : NULL;
+  }
+  if (seed) {
+    orders_draw(device->arena, set, plan->stage, seed, device->order);
   }
 }
 

@@ -56,8 +56,7 @@ static int next_of(const PlanInstances *all, int queue, int from) {
   return from;
 }
 
-static Stage stage_open(Arena *arena, const Plan *plan, ProgramKind program) {
-  const PlanWaits *waits = plan_waits(arena, plan);
+static Stage stage_open(Arena *arena, const Plan *plan, const PlanWaits *waits, ProgramKind program) {
   Stage stage = {.plan = plan, .queues = waits->queue_count};
   stage.all = plan_instances(arena, plan, waits, program);
   stage.head = ARENA_ARRAY(arena, int, stage.queues);
@@ -100,11 +99,12 @@ static bool step(Draw *draw, int number, ProgramKind program, int queue) {
   return true;
 }
 
-int *order_draw(Arena *arena, const PlanSet *set, int stage, ProgramKind program, uint64_t seed) {
+static int *program_draw(Arena *arena, const PlanSet *set, PlanWaits *const *waits, int stage, ProgramKind program,
+                         uint64_t seed) {
   Draw draw = {.arena = arena, .stage = ARENA_ARRAY(arena, Stage, set->count), .channel_of = map_create(arena)};
   int *stage_of, *queue_of, ways = 0, left = 0;  // all queues of all stages
   for (int s = 0; s < set->count; s++) {
-    draw.stage[s] = stage_open(arena, set->plans[s], program);
+    draw.stage[s] = stage_open(arena, set->plans[s], waits[s], program);
     ways += draw.stage[s].queues;
     left += draw.stage[s].all.count;
   }
@@ -133,4 +133,23 @@ int *order_draw(Arena *arena, const PlanSet *set, int stage, ProgramKind program
     }
   }
   return draw.stage[stage].order;
+}
+
+static PlanWaits **waits_of(Arena *arena, const PlanSet *set) {
+  PlanWaits **waits = ARENA_ARRAY(arena, PlanWaits *, set->count);
+  for (int s = 0; s < set->count; s++) {
+    waits[s] = plan_waits(arena, set->plans[s]);
+  }
+  return waits;
+}
+
+int *order_draw(Arena *arena, const PlanSet *set, int stage, ProgramKind program, uint64_t seed) {
+  return program_draw(arena, set, waits_of(arena, set), stage, program, seed);
+}
+
+void orders_draw(Arena *arena, const PlanSet *set, int stage, uint64_t seed, int *order[PROGRAM_COUNT]) {
+  PlanWaits *const *waits = waits_of(arena, set);
+  for (int p = 0; p < PROGRAM_COUNT; p++) {
+    order[p] = program_draw(arena, set, waits, stage, (ProgramKind)p, seed);
+  }
 }

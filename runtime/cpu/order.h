@@ -11,4 +11,7 @@
 // RECEIVE; so ranks that draw with one seed meet, and none waits for ever. NULL: the stages themselves would.
 int *order_draw(Arena *arena, const PlanSet *set, int stage, ProgramKind program, uint64_t seed);
 
+// The same of all programs: what the stages wait for is found once.
+void orders_draw(Arena *arena, const PlanSet *set, int stage, uint64_t seed, int *order[PROGRAM_COUNT]);
+
 #endif
