@@ -103,11 +103,13 @@ typedef struct {
   double rounding;  // in fp32, where a product is computed again without those that are fused with it in the forward
 } Pair;
 
+// Without overlap where products beside collectives may be cut by rows, of which libraries may sum fewer otherwise.
 static const Pair pairs[] = {
     {"gpt2.mdl", "", "recompute layers.*.u;", 0},
     {"gpt2.mdl", "", "recompute layers.*.h, layers.*.u, @resid;", 0},
     {"gpt2.mdl", "microbatches = 4;", "recompute layers.*.q, o;", 1e-5},
-    {"gpt2.mdl", "mesh tp = 2; heads, ffn, vocab -> tp; @resid: seq -> tp;", "recompute layers.*.u, layers.*.h;", 0},
+    {"gpt2.mdl", "mesh tp = 2; heads, ffn, vocab -> tp; @resid: seq -> tp; overlap = false;",
+     "recompute layers.*.u, layers.*.h;", 0},
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4;", "recompute layers.*.u, layers.*.o;", 0},
     {"gpt2.mdl", "mesh pp = 2; layers -> pp; microbatches = 4; schedule zero_bubble;", "recompute x, u;", 0},
     {"gpt2.mdl", "offload layers;", "recompute layers.*.u, norm;", 0},

@@ -367,6 +367,7 @@ static void fuse_region(Compilation *c, RegionId region) {
   Fuser f = {.c = c, .graph = graph, .region = region};
   graph->region = region;
   f.nodes = graph->regions.at[region].nodes;
+  fuse_slices(&f);
   fuse_dots(&f);
   make_groups(&f);
   rename_group_results(&f);

@@ -17,7 +17,10 @@ typedef struct {
   int *rank;         // by value: the order of the parameter it belongs to
 } Fuser;
 
-// fuse_dots.c: dots that share an operand, and sums of dots, become one node of `nodes` each.
+// fuse_dots.c: copies of slices that several dots read and that are no matrices.
+void fuse_slices(Fuser *f);
+
+// Dots that share an operand, and sums of dots, become one node of `nodes` each.
 void fuse_dots(Fuser *f);
 
 // again.c: copies of operations for kernels that would read more than it takes to compute them again.

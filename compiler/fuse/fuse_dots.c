@@ -28,6 +28,59 @@ static bool is_parameter(const Graph *graph, ValueId value) {
   return parameter_of(graph, value) >= 0;
 }
 
+// --- slices ---
+
+// Is this operand a part of the last axis of a value of the backward, and no matrix of the product, since the axis
+// before that is summed over with it, or stays with it?
+static bool is_sliced(const Graph *graph, const Node *dot, ValueId operand) {
+  const Node *slice = graph_producer(graph, operand);
+  if (dot->op != OP_DOT || !slice || slice->op != OP_SLICE || !slice->backward || slice->axis2 < 0) {
+    return false;
+  }
+  const Shape shape = graph_shape(graph, operand);
+  const int last = shape.count - 1;
+  return last > 0 && shape.axis[last] == slice->axis2 && graph->axes.at[shape.axis[last - 1]].size > 1 &&
+         shape_has(&dot->axes, shape.axis[last]) == shape_has(&dot->axes, shape.axis[last - 1]);
+}
+
+// What several products read so, as the gradient of queries without that of their positions, is copied once for all of
+// them. Each by itself would copy it, or multiply row by row of the axis before the last.
+void fuse_slices(Fuser *f) {
+  Graph *graph = f->graph;
+  const int count = graph->values.count;
+  int *readers = ARENA_ARRAY(f->c->arena, int, count + 1);
+  ValueId *copies = ARENA_ARRAY(f->c->arena, ValueId, count + 1);
+  NodeList out = {0};
+  const GraphPlace before = graph_place(graph);
+  for (int i = 0; i < f->nodes.count; i++) {
+    const Node *node = graph_node(graph, f->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      readers[node->operands[j]] += is_sliced(graph, node, node->operands[j]);
+    }
+  }
+  for (int i = 0; i < f->nodes.count; i++) {
+    const NodeId id = f->nodes.at[i];
+    for (int j = 0; j < graph_node(graph, id)->operand_count; j++) {
+      const ValueId operand = graph_node(graph, id)->operands[j];
+      if (readers[operand] < 2 || !is_sliced(graph, graph_node(graph, id), operand)) {
+        continue;
+      }
+      if (copies[operand] == 0) {
+        graph_follow(graph, graph_producer(graph, operand));
+        const Shape shape = graph_shape(graph, operand);
+        copies[operand] = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, operand);
+        array_push(graph->arena, &out, graph_value(graph, copies[operand])->node);
+      }
+      graph_node(graph, id)->operands[j] = copies[operand];
+    }
+    array_push(graph->arena, &out, id);
+  }
+  graph_return(graph, before);
+  f->nodes = out;
+}
+
+// --- who reads what ---
+
 static void count_uses(Fuser *f) {
   Graph *graph = f->graph;
   f->uses = ARENA_ARRAY(f->c->arena, int, graph->values.count + 1);

@@ -157,11 +157,21 @@ static bool joins_blocks(const Node *node) {
   return node->op == OP_ALL_GATHER || node->op == OP_REDUCE_SCATTER || node->op == OP_ALL_TO_ALL;
 }
 
+// An exchange copies in any case, but on one side alone: the axis that it cuts comes first where no product has to
+// write it so.
+static bool offers_first(const Orders *o, const Node *node) {
+  if (node->op != OP_ALL_TO_ALL || orders_scatters(node)) {
+    return joins_blocks(node);
+  }
+  const Node *maker = graph_producer(o->graph, node->operands[0]);
+  return maker && is_attention(maker);
+}
+
 static Shape candidate_kinds(const Orders *o) {
   Shape kinds = {0};
   for (int i = 0; i < o->nodes.count; i++) {
     const Node *node = graph_node(o->graph, o->nodes.at[i]);
-    if (joins_blocks(node) && graph_shape(o->graph, node->operands[0]).count > 1) {
+    if (offers_first(o, node) && graph_shape(o->graph, node->operands[0]).count > 1) {
       shape_push(&kinds, axis_kind(o, orders_first_before(node)));
     }
   }
@@ -208,7 +218,8 @@ static bool is_less(double a, double b) {
 
 static void try_alone(Orders *o, ValueId value, AxisId axis, int group) {
   ValueId stored = o->stored[value];
-  if (o->fixed[stored] || root(o->parent, stored) != group || o->touch[stored].count == 0) {
+  if (o->fixed[stored] || root(o->parent, stored) != group || o->touch[stored].count == 0 ||
+      !shape_has(&o->kinds, axis_kind(o, axis))) {
     return;
   }
   Shape before = graph_shape(o->graph, stored);
@@ -240,7 +251,8 @@ static void take_candidate(Orders *o, const ValueId *values, int count, AxisId k
   refine(o, values, count, root(o->parent, values[0]));
 }
 
-static void choose(Orders *o, const ValueId *values, int count, const Shape *kinds) {
+static void choose(Orders *o, const ValueId *values, int count) {
+  const Shape *kinds = &o->kinds;
   AxisId best = -1;
   take_candidate(o, values, count, -1);
   double least = sum_of(o, values, count);
@@ -286,12 +298,12 @@ static void start(Orders *o) {
 void orders_choose(Compilation *c) {
   Orders o = {.c = c, .graph = c->graph};
   start(&o);
-  const Shape kinds = candidate_kinds(&o);
-  if (kinds.count == 0) {
+  o.kinds = candidate_kinds(&o);
+  if (o.kinds.count == 0) {
     return;
   }
   find_stored(&o);
-  find_touching(&o, &kinds);
+  find_touching(&o, &o.kinds);
   ValueList *groups = ARENA_ARRAY(c->arena, ValueList, c->graph->values.count + 1);
   for (ValueId v = 0; v < c->graph->values.count; v++) {
     if (o.touch[v].count) {
@@ -300,7 +312,7 @@ void orders_choose(Compilation *c) {
   }
   for (ValueId v = 0; v < c->graph->values.count; v++) {
     if (groups[v].count) {
-      choose(&o, groups[v].at, groups[v].count, &kinds);
+      choose(&o, groups[v].at, groups[v].count);
     }
   }
   follow_stored(&o);

@@ -13,6 +13,7 @@ typedef struct {
   Compilation *c;
   Graph *graph;
   TouchList nodes;
+  Shape kinds;       // of the axes that may come first
   bool *listed;      // by node
   Shape *natural;    // by value
   ValueId *stored;   // by value: whose order it has: behind renames, in bundles, behind regions; itself
