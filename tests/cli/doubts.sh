@@ -62,8 +62,8 @@ train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
 ! grep -q "drawn at random" out || die "weights that were read are called random"
 
 # A run that goes on with other constants.
-train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set seq=16 --set batch=2
-mentions out "the text is not the one this run began with: batch was" "seq was" "and is 16"
+train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set batch=2
+mentions out "the text is not the one this run began with: batch was 1 and is 2; seq was 16 and is 32"
 
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
