@@ -18,6 +18,7 @@ typedef struct {
 #define CLIP "it is the largest norm that a gradient keeps; 0 or nothing: any"
 #define EPS "it keeps what is divided by from being 0: `1e-5`"
 #define DEVIATION "it is the deviation of normal numbers: `0.02`"
+#define ALPHA "what an adapter adds is multiplied by alpha / rank"
 #define BETAS "write `betas = (0.9, 0.95)`"
 
 static const Limit limits[] = {
@@ -38,6 +39,12 @@ static const Limit limits[] = {
     {"layer_norm", "eps", 0, INFINITY, false, 0, EPS},
     {"rms_norm", "eps", 0, INFINITY, false, 0, EPS},
     {"batch_norm", "eps", 0, INFINITY, false, 0, EPS},
+    {"linear", "rank", 0, INFINITY, false, 0, "it is the rank of an adapter; 0: there is none"},
+    {"linear", "alpha", 0, INFINITY, true, 0, ALPHA},
+    {"lora", "alpha", 0, INFINITY, true, 0, ALPHA},
+    {"lora_three", "alpha", 0, INFINITY, true, 0, ALPHA},
+    {"slowed", "factor", 0, INFINITY, true, 0, "rotary positions turn so many times slower"},
+    {"slowed", "places", 0, INFINITY, true, 0, "it is the length of text that was learned first"},
     {"linear", "std", 0, INFINITY, false, 0, DEVIATION},
     {"embedding", "std", 0, INFINITY, false, 0, DEVIATION},
     {"normal", "std", 0, INFINITY, false, 0, DEVIATION},

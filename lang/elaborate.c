@@ -264,12 +264,34 @@ static void run_repeat(Elaborator *e, const Ast *ast) {
   e->graph->scope = scope;
 }
 
+// What the branches of an `if` would give a value, where nobody knows which of them is taken.
+static void poison_branches(Elaborator *e, const Ast *ast) {
+  const bool assigns = ast->kind == AST_ASSIGN;
+  for (int i = 0; i < (assigns ? ast->kids[0]->count : ast->count); i++) {
+    if (assigns) {
+      frame_set(e, e->frame, ast->kids[0]->kids[i]->name, object_poison());
+    } else if (ast->kids[i]) {
+      poison_branches(e, ast->kids[i]);
+    }
+  }
+}
+
 static void run_if(Elaborator *e, const Ast *ast) {
   Object condition = evaluate(e, ast->kids[0]);
   if (condition.kind == OBJECT_POISON) {
+    poison_branches(e, ast);
+    return;
+  }
+  if (condition.kind == OBJECT_NUMBER) {
+    poison_branches(e, ast);
+    Diagnostic *error =
+        diag_error(e->diag, E033, ast->kids[0]->span, "`if` needs a truth value known at compile time, found %s",
+                   object_describe(e, &condition));
+    diag_help(e->diag, error, "give it `true` or `false`, or compare: `if n > 0`");
     return;
   }
   if (condition.kind != OBJECT_BOOL) {
+    poison_branches(e, ast);
     Diagnostic *error =
         diag_error(e->diag, E033, ast->kids[0]->span, "`if` needs a truth value known at compile time, found %s",
                    object_describe(e, &condition));

@@ -49,6 +49,8 @@ static const Foreign statements[] = {
 
 static const Foreign values[] = {
     {"True", "write `true`"},
+    {"yes", "write `true`"},
+    {"no", "write `false`"},
     {"TRUE", "write `true`"},
     {"False", "write `false`"},
     {"FALSE", "write `false`"},

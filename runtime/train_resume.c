@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "base/units.h"
+#include "runtime/convert/constants.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
 #include "runtime/trainer.h"
@@ -79,6 +80,21 @@ bool trainer_doubts(Trainer *t, Error *error) {
   return done;
 }
 
+static void say_changed(Trainer *t) {
+  Arena *arena = arena_create();
+  Unfit changed = {.arena = arena};
+  if (arena && t->before && t->plan->resolved) {
+    constants_changed(arena, t->before, t->plan->resolved, &changed);
+  }
+  log_line(&t->log,
+           LOG_YELLOW
+           "note      the text is not the one this run began with%s%s; it goes on with the new one" LOG_PLAIN,
+           changed.count > 0 ? ": " : "", changed.count > 0 ? changed.text : "");
+  if (arena) {
+    arena_destroy(arena);
+  }
+}
+
 // Without weights to begin with, what is frozen stays as it was drawn.
 static void say_frozen(Trainer *t) {
   char all[32], frozen[32];
@@ -141,8 +157,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
              "it; what it says was not checked" LOG_PLAIN);
   }
   if (facts->program_hash != trainer_program_hash(t->plan)) {
-    log_line(&t->log,
-             LOG_YELLOW "note      the text is not the one this run began with; it goes on with the new one" LOG_PLAIN);
+    say_changed(t);
   }
   if (facts->seed != t->plan->run.seed) {
     log_line(&t->log,

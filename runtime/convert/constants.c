@@ -133,3 +133,17 @@ bool constants_compare(Arena *arena, const Layer *layer, const ConstantsTaker *t
   others_compare(&c, others);
   return true;
 }
+
+void constants_changed(Arena *arena, const char *before, const char *now, Unfit *changed) {
+  ModelNumbers was, is;
+  Error ignored = {0};
+  if (!numbers_of_text(arena, before, &was, &ignored) || !numbers_of_text(arena, now, &is, &ignored)) {
+    return;
+  }
+  for (int i = 0; i < was.count; i++) {
+    const ModelNumber *other = model_number(&is, was.at[i].name);
+    if (other && differ(was.at[i].value, other->value)) {
+      unfit_add(changed, "%.80s was %.10g and is %.10g", was.at[i].name, was.at[i].value, other->value);
+    }
+  }
+}

@@ -16,4 +16,7 @@ typedef struct {
 bool constants_compare(Arena *arena, const Layer *layer, const ConstantsTaker *taker, Unfit *scales, Unfit *others,
                        Error *error);
 
+// Which axes and constants two texts give other values; nothing where one of them cannot be read.
+void constants_changed(Arena *arena, const char *before, const char *now, Unfit *changed);
+
 #endif

@@ -61,6 +61,10 @@ mentions out "parameters are frozen as they were drawn at random: --from DIR"
 train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
 ! grep -q "drawn at random" out || die "weights that were read are called random"
 
+# A run that goes on with other constants.
+train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set batch=2
+mentions out "the text is not the one this run began with: batch was 1 and is 2; seq was 16 and is 32"
+
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
   "exp(mean(cross_entropy(logits, targets over vocab)))"; do

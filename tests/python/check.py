@@ -2,8 +2,11 @@
 
 import copy
 import gc
+import inspect
 import math
 import os
+import pathlib
+import re
 import signal
 import sys
 import threading
@@ -284,6 +287,14 @@ class Values(unittest.TestCase):
         self.assertTrue(np.isfinite(kept).all())
 
 
+class Documents(unittest.TestCase):
+    def test_options_are_listed(self):
+        page = pathlib.Path(__file__).parents[2] / "docs" / "python.md"
+        words = set(re.findall(r"`([a-z_]+)=?", page.read_text(encoding="utf-8")))
+        options = set(inspect.signature(mdl.Trainer.__init__).parameters) - {"self", "plan"}
+        self.assertEqual(options - words, set())
+
+
 class Runs(unittest.TestCase):
     def test_evaluate_and_generate(self):
         result = mdl.compile(MODEL).train(**options("used", steps=3))
@@ -291,6 +302,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(evaluation.step, 3)
         self.assertAlmostEqual(evaluation.perplexity, math.exp(evaluation.loss))
         self.assertTrue(evaluation.data.endswith("LICENSE"))
+        self.assertEqual((evaluation.unit, evaluation.trained), ("nats per token", False))
         pieces = []
         text = mdl.generate(result.run, "The ", tokens=8, device="cpu", seed=5, each=pieces.append)
         self.assertEqual("".join(pieces), text)
