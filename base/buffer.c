@@ -69,6 +69,9 @@ void buffer_xml(Buffer *buffer, const char *text) {
 
 void buffer_shell(Buffer *buffer, const char *word) {
   static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+,:@%=";
+  if (*word == '-') {  // it would be an option
+    buffer_text(buffer, "./");
+  }
   if (*word && word[strspn(word, plain)] == '\0') {
     buffer_text(buffer, word);
     return;

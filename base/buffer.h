@@ -18,7 +18,7 @@ void buffer_text(Buffer *buffer, const char *text);
 void buffer_format(Buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void buffer_repeat(Buffer *buffer, char c, int count);
 void buffer_xml(Buffer *buffer, const char *text);    // with entities for &, < and >; NULL: nothing
-void buffer_shell(Buffer *buffer, const char *word);  // as a word of the shell: in quotes where it needs them
+void buffer_shell(Buffer *buffer, const char *word);  // a path as a word of the shell: in quotes where it needs them
 void buffer_free(Buffer *buffer);                     // leaves it empty and usable
 
 #endif

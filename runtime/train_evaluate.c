@@ -69,8 +69,10 @@ bool trainer_make_up(Trainer *t, Error *error) {
   }
   trainer_patience(t);
   if (t->options->keep_best && t->good == line->step && line->val_loss < t->best) {
-    t->saved = -1;  // the checkpoint does not say how good it is
-    return trainer_save(t, line->step == t->steps, error);
+    t->saved = -1;  // the checkpoint does not say how good it is; where another cannot take its place, it stays
+    const bool done = trainer_save(t, false, error);
+    t->saved = line->step;
+    return done;
   }
   return true;
 }

@@ -42,6 +42,10 @@ END
 expect 1 "$MDL" train metadata.mdl --data "$ROOT/LICENSE" --steps 2 --out metadata
 mentions err "of the name '__metadata__'"
 
+# A path that begins like an option is none in the command that is proposed.
+train "$SMALL" --steps 1 --out -run
+mentions out "mdl generate ./-run --prompt TEXT"
+
 # Control characters of names are shown, not obeyed.
 escape=$(printf '\033]0;owned\007\033[2J')
 python3 - "$escape" << 'END' 2> /dev/null || python=missing
