@@ -14,11 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "base/buffer.h"
 #include "kernels/cuda/kernel.h"
+#include "tests/fiber.h"
 
 enum { EMULATOR_STACK = 64 * 1024, EMULATOR_MAX_THREADS = 1024, EMULATOR_COPIES = 1024 };
 
@@ -46,7 +46,7 @@ typedef struct {  // that has not arrived yet
 } EmulatorCopy;
 
 typedef struct {
-  ucontext_t context;
+  FiberContext context;
   FiberState state;
   double value, result;
   int with;
@@ -63,7 +63,7 @@ typedef struct {
 
 typedef struct {
   EmulatorHooks hooks;
-  ucontext_t scheduler;
+  FiberContext scheduler;
   Fiber *fiber;
   char *stacks;
   int running;
@@ -71,7 +71,7 @@ typedef struct {
   const void *slots;
 } EmulatorRun;
 
-// Fibers find the run they belong to here: makecontext passes no pointers.
+// Fibers find the run they belong to here: nothing is passed to them.
 static EmulatorRun emulator_run;
 
 static const char emulator_header[] =
@@ -225,7 +225,7 @@ static inline void emulator_destroy(Emulator *emulator) {
 static inline void fiber_wait(FiberState state) {
   Fiber *fiber = &emulator_run.fiber[emulator_run.running];
   fiber->state = state;
-  swapcontext(&fiber->context, &emulator_run.scheduler);
+  fiber_switch(&fiber->context, &emulator_run.scheduler);
 }
 
 // What nobody has waited for may still come: whatever else is put there by then is lost.
@@ -288,7 +288,7 @@ static inline double emulator_shuffle(double value, int with) {
 
 static inline void fiber_main(void) {
   emulator_run.function(emulator_run.slots);
-  emulator_run.fiber[emulator_run.running].state = FIBER_DONE;
+  fiber_wait(FIBER_DONE);
 }
 
 static inline bool groups_release(int threads) {
@@ -337,27 +337,23 @@ static inline bool fibers_release(int threads) {
   return moved || done == threads;
 }
 
-static inline void fiber_start(EmulatorRun *run, Fiber *fiber, char *stack) {
-  getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = stack;
-  fiber->context.uc_stack.ss_size = EMULATOR_STACK;
-  fiber->context.uc_link = &run->scheduler;
+static inline void fiber_start(Fiber *fiber, char *stack) {
   fiber->state = FIBER_RUNS;
   fiber->group = fiber->copies = 0;
-  makecontext(&fiber->context, fiber_main, 0);
+  fiber_make(&fiber->context, stack, EMULATOR_STACK, fiber_main);
 }
 
 static inline bool emulator_block(int threads) {
   EmulatorRun *run = &emulator_run;
   for (int i = 0; i < threads; i++) {
-    fiber_start(run, &run->fiber[i], run->stacks + (size_t)i * EMULATOR_STACK);
+    fiber_start(&run->fiber[i], run->stacks + (size_t)i * EMULATOR_STACK);
   }
   for (int left = threads; left > 0;) {
     for (int i = 0; i < threads; i++) {
       if (run->fiber[i].state == FIBER_RUNS) {
         run->running = i;
         run->hooks.thread = (EmulatorIndex){(unsigned)i, 0, 0};
-        swapcontext(&run->scheduler, &run->fiber[i].context);
+        fiber_switch(&run->scheduler, &run->fiber[i].context);
         left -= run->fiber[i].state == FIBER_DONE;
       }
     }

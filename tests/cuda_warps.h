@@ -12,11 +12,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 #include "kernels/cuda/kernel.h"
 #include "tests/cuda_warps_hooks.h"
+#include "tests/fiber.h"
 
 enum { WARPS_THREADS = 1024, WARPS_CLUSTER = 2, WARPS_FIBERS = WARPS_THREADS * WARPS_CLUSTER };
 enum { WARPS_STACK = 64 * 1024, WARPS_SHARED = 256 * 1024, WARPS_COPIES = 512 };
@@ -28,7 +28,7 @@ typedef struct {
 } WarpsCopy;
 
 typedef struct {
-  ucontext_t context;
+  FiberContext context;
   bool done;
   int copies, group;  // group: that copies belong to
   WarpsCopy copy[WARPS_COPIES];
@@ -45,7 +45,7 @@ typedef struct {  // threads that wait for each other: of a block, or of all blo
 
 typedef struct {
   WarpsHooks hooks;
-  ucontext_t scheduler;
+  FiberContext scheduler;
   WarpsFiber *fibers;
   Warp warp[WARPS_FIBERS / 32];
   char *stacks;
@@ -60,7 +60,7 @@ typedef struct {
   const void *slots, *maps;
 } WarpsRun;
 
-// Fibers find the run they belong to here: makecontext passes no pointers.
+// Fibers find the run they belong to here: nothing is passed to them.
 static WarpsRun warps_run;
 
 // Makes a fiber the one that runs, as texts see it.
@@ -78,7 +78,7 @@ static inline void warps_enter(int now) {
 static inline void warps_yield(void) {
   WarpsRun *run = &warps_run;
   const int now = run->now;
-  swapcontext(&run->fibers[now].context, &run->scheduler);
+  fiber_switch(&run->fibers[now].context, &run->scheduler);
   warps_enter(now);
 }
 
@@ -174,14 +174,7 @@ static inline void warps_entry(void) {
   run->block[run->now / run->threads].alive--;
   run->cluster.alive--;
   run->progress++;
-}
-
-static inline void warps_start(WarpsRun *run, WarpsFiber *fiber, char *stack) {
-  getcontext(&fiber->context);
-  fiber->context.uc_stack.ss_sp = stack;
-  fiber->context.uc_stack.ss_size = WARPS_STACK;
-  fiber->context.uc_link = &run->scheduler;
-  makecontext(&fiber->context, warps_entry, 0);
+  fiber_switch(&run->fibers[run->now].context, &run->scheduler);
 }
 
 // `blocks` of them from run->first on, at once.
@@ -198,14 +191,14 @@ static inline void warps_blocks(int blocks, uint32_t shared_bytes) {
     WarpsFiber *fiber = &run->fibers[i];
     fiber->done = false;
     fiber->copies = fiber->group = 0;
-    warps_start(run, fiber, run->stacks + (size_t)i * WARPS_STACK);
+    fiber_make(&fiber->context, run->stacks + (size_t)i * WARPS_STACK, WARPS_STACK, warps_entry);
   }
   while (run->cluster.alive > 0) {
     const long before = run->progress;
     for (int i = 0; i < blocks * run->threads; i++) {
       if (!run->fibers[i].done) {
         warps_enter(i);
-        swapcontext(&run->scheduler, &run->fibers[i].context);
+        fiber_switch(&run->scheduler, &run->fibers[i].context);
       }
     }
     for (int b = 0; b < blocks; b++) {
