@@ -15,27 +15,10 @@ static bool region_has_logarithm(const Graph *graph, const Node *node) {
 
 // Does a value scale with what it reads? Of others, as a square or a root, no logarithm of a probability comes out.
 static bool is_passed(const Node *node) {
-  switch (node->op) {
-    case OP_MUL:
-      return node->operands[0] != node->operands[1];
-    case OP_POW:
-    case OP_ABS:
-    case OP_SIGN:
-    case OP_FLOOR:
-    case OP_EXP:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_RECIPROCAL:
-    case OP_SIN:
-    case OP_COS:
-    case OP_TANH:
-    case OP_SIGMOID:
-    case OP_ERF:
-    case OP_SCAN:
-      return false;
-    default:
-      return true;
-  }
+  const Op op = node->op;
+  const bool product = op_bilinear(op) && node->operands[0] != node->operands[1];
+  return op_elementwise(op) ? product || op_linear(op) || op_picks(op) || op_same(op) || op_combines(op)
+                            : op != OP_SCAN;
 }
 
 // Is the loss made of logarithms, as those of probabilities are, so that it may be called nats?
