@@ -56,7 +56,7 @@ expect 0 "$MDL" eval text --data some.txt
 echo "more of it" >> text.txt
 expect 0 "$MDL" eval text
 mentions out "the last 5% of" "it is not what it was when the run was trained"
-sed -i '$d' text.txt
+cp copy.txt text.txt
 expect 0 "$MDL" eval text
 mentions out ", which the run does not train on"
 
