@@ -54,18 +54,20 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
                     data_facts(data).path));
 }
 
-// Is the file that is evaluated on what the run was trained on?
-static bool evaluation_trained(const Restored *restored, const char *path, const Data *data, bool *trained,
-                               Error *error) {
+// Is the file that is evaluated on what the run was trained on, and what it finds by itself still what that was?
+static bool evaluation_known(const Restored *restored, const char *path, const Data *data, MdlEvaluation *result,
+                             Error *error) {
+  const CheckpointFacts *facts = &restored->facts;
   DataPrint print = {0};
-  *trained = false;
-  if (!path || restored->facts.data_hash == 0) {
+  if (facts->data_hash == 0) {
     return true;
   }
   if (!data_fingerprint(data, &print, error)) {
     return false;
   }
-  *trained = print.data == restored->facts.data_hash;
+  const bool same = print.data == facts->data_hash;
+  result->trained = path && same;
+  result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   return true;
 }
 
@@ -99,7 +101,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Validation validation = {0};
   Evaluation evaluation = {0};
   ShownList shown = {0};
-  bool trained = false;
+  MdlEvaluation known = {0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
   bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
@@ -107,7 +109,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               evaluation_tokenizer(&restored, options->data, data, &error) &&
-              evaluation_trained(&restored, options->data, data, &trained, &error) &&
+              evaluation_known(&restored, options->data, data, &known, &error) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
@@ -126,7 +128,8 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
         .seconds = evaluation.seconds,
         .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
-    result->trained = trained;
+    result->trained = known.trained;
+    result->changed = known.changed;
     snprintf(result->unit, sizeof result->unit, "%s", evaluate_unit(evaluation.unit));
     for (int i = 0; options->output && i < shown.count; i++) {
       options->output(options->context, shown.at[i].name, shown.at[i].value);

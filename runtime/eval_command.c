@@ -113,12 +113,16 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
     plain_put(stdout, result.sets[i].data);
     printf(", %lld windows\n", (long long)result.sets[i].windows);
   }
+  const char *changed = result.changed
+                            ? "; it is not what it was when the run was trained: text may be among it that was "
+                              "trained on"
+                            : "";
   if (result.set_count > 0) {
-    printf("data           sources that the recipe validates with, each counted once\n");
+    printf("data           sources that the recipe validates with, each counted once%s\n", changed);
   } else if (result.held_out > 0) {
     printf("data           the last %g%% of ", result.held_out * 100);
     plain_put(stdout, result.data);
-    printf(", which the run does not train on\n");
+    printf("%s\n", result.changed ? changed : ", which the run does not train on");
   } else {
     printf("data           all of ");
     plain_put(stdout, result.data);

@@ -40,6 +40,7 @@ class Evaluation:
     outputs: Dict[str, float]  # of the text, which are single numbers
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
     trained: bool  # `data` is what the run was trained on
+    changed: bool  # the data of the run is not what it was: it may hold out text that was trained on
     unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch" or "without a unit"
 
 

@@ -53,6 +53,13 @@ mentions out "all of copy.txt, which the run was trained on"
 expect 0 "$MDL" eval text --data some.txt
 ! grep -q "trained on" out || die "other text is called what the run was trained on"
 
+echo "more of it" >> text.txt
+expect 0 "$MDL" eval text
+mentions out "the last 5% of" "it is not what it was when the run was trained"
+cp copy.txt text.txt
+expect 0 "$MDL" eval text
+mentions out ", which the run does not train on"
+
 # Frozen weights without any to begin with.
 of 'text("text.txt"); freeze *; optimizer head: adamw(lr = 1e-3)' all.mdl
 sed '/^  optimizer/d' all.mdl > frozen.mdl
