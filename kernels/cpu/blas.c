@@ -18,9 +18,11 @@ static const char *const library_names[] = {"libopenblas.so.0", "libopenblas.so"
 static const int64_t BUFFER_BYTES = 128 << 20;
 enum { LIBRARY_BYTES = 40 << 20, BUFFERS_MOST = 64 };
 
-// Of the library, which the devices of a process share.
+// Of the library, which the devices of a process share. Once it is open it stays so, with its buffers: to open it again
+// takes longer than a small program runs.
 static struct {
   pthread_mutex_t mutex;
+  void *library;
   int threads;  // of all devices that are open
   int buffers;  // that the library has been made to take; of more than BUFFERS_MOST it takes the rest when it needs
                 // them
@@ -135,17 +137,17 @@ static bool not_opened(const char *why, Error *error) {
 
 // The library takes a buffer for itself when it is opened.
 static void *library_open(Error *error) {
-  void *library = NULL;
   char why[512] = "";  // of the first name, unless that is not there
   pthread_mutex_lock(&taken.mutex);
-  const bool fits = taken.buffers > 0 || memory_probe(1, BUFFER_BYTES + LIBRARY_BYTES);
-  for (size_t i = 0; fits && !library && i < sizeof library_names / sizeof library_names[0]; i++) {
-    library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
-    const char *said = library ? NULL : dlerror();
+  const bool fits = taken.library || memory_probe(1, BUFFER_BYTES + LIBRARY_BYTES);
+  for (size_t i = 0; fits && !taken.library && i < sizeof library_names / sizeof library_names[0]; i++) {
+    taken.library = dlopen(library_names[i], RTLD_NOW | RTLD_LOCAL);
+    const char *said = taken.library ? NULL : dlerror();
     if (said && (i == 0 || (strstr(why, strerror(ENOENT)) && !strstr(said, strerror(ENOENT))))) {
       snprintf(why, sizeof why, "%s", said);
     }
   }
+  void *library = taken.library;
   pthread_mutex_unlock(&taken.mutex);
   if (!fits) {
     out_of_memory(BUFFER_BYTES + LIBRARY_BYTES, error);
@@ -183,10 +185,6 @@ bool blas_open(Blas *blas, int threads, Error *error) {
 void blas_close(Blas *blas) {
   pthread_mutex_lock(&taken.mutex);
   taken.threads -= blas->threads;
-  if (blas->library) {
-    dlclose(blas->library);
-  }
-  taken.buffers = taken.threads > 0 ? taken.buffers : 0;  // it gives them back when nobody has it open
   pthread_mutex_unlock(&taken.mutex);
   *blas = (Blas){0};
 }
