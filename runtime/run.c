@@ -117,8 +117,7 @@ static bool run_find(Run *run, const char *path, Error *error) {
     return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", path, strerror(errno));
   }
   if (known && S_ISREG(info.st_mode)) {
-    return error_set(error, 1,
-                     "%s is a file and no run directory; mdl train makes one", path);
+    return error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path);
   }
   return (known && S_ISDIR(info.st_mode)) || error_set(error, 1, "there is no run directory %s", path);
 }
