@@ -42,8 +42,8 @@ bool run_follow(Run *run, bool *moved, Error *error);
 
 // An existing one to read from, without a lock.
 bool run_open(Run *run, const char *path, Error *error);
-// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there another
-// one? Then that is run->checkpoint.
+// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there
+// another one? Then that is run->checkpoint.
 bool run_newer(Run *run);
 
 // Its paths no longer depend on the working directory, which a program may change.
