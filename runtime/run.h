@@ -46,8 +46,8 @@ enum { RUN_HINT_MAX = 1200 };
 const char *run_hint(const char *path, char hint[RUN_HINT_MAX]);
 
 bool run_open(Run *run, const char *path, Error *error);
-// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there another
-// one? Then that is run->checkpoint.
+// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there
+// another one? Then that is run->checkpoint.
 bool run_newer(Run *run);
 
 // Its paths no longer depend on the working directory, which a program may change.
