@@ -252,6 +252,53 @@ static void materialise_free(Fuser *f) {
   f->nodes = out;
 }
 
+// A value in one place of a new axis, with zeros in the others: chosen by position, for kernels to make with what it is
+// added to. Filters of few taps have a gradient for each.
+static ValueId placed(Fuser *f, const Node *pad, NodeList *out) {
+  Graph *graph = f->graph;
+  const ElementType real = graph->real;
+  graph_follow(graph, pad);
+  const ValueId at = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = pad->axis2});
+  const ValueId place = graph_integer(graph, pad->integer), here = graph_op2(graph, OP_EQUAL, at, place);
+  graph->real = graph_value(graph, pad->first_result)->type;
+  const ValueId zero = graph_real(graph, 0), made = graph_op3(graph, OP_WHERE, here, pad->operands[0], zero);
+  graph->real = real;
+  graph_value(graph, made)->name = graph_value(graph, pad->first_result)->name;
+  graph_value(graph, made)->sharding = graph_value(graph, pad->first_result)->sharding;
+  const ValueId all[] = {at, place, here, zero, made};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    array_push(graph->arena, out, graph_value(graph, all[i])->node);
+  }
+  return made;
+}
+
+static void place_in_kernels(Fuser *f) {
+  Graph *graph = f->graph;
+  const GraphPlace before = graph_place(graph);
+  const int count = graph->values.count;
+  ValueId *instead = ARENA_ARRAY(f->c->arena, ValueId, count + 1);
+  NodeList out = {0};
+  for (int i = 0; i < f->nodes.count; i++) {
+    const NodeId id = f->nodes.at[i];
+    for (int j = 0; j < graph_node(graph, id)->operand_count; j++) {
+      const ValueId operand = graph_node(graph, id)->operands[j];
+      graph_node(graph, id)->operands[j] = instead[operand] > 0 ? instead[operand] : operand;
+    }
+    const Node node = *graph_node(graph, id);
+    if (node.op == OP_PAD && node.axis < 0 && element_type_floating(graph_value(graph, node.first_result)->type)) {
+      instead[node.first_result] = placed(f, &node, &out);
+    } else {
+      array_push(graph->arena, &out, id);
+    }
+  }
+  ValueList *results = &graph->regions.at[f->region].results;
+  for (int i = 0; i < results->count; i++) {
+    results->at[i] = instead[results->at[i]] > 0 ? instead[results->at[i]] : results->at[i];
+  }
+  graph_return(graph, before);
+  f->nodes = out;
+}
+
 // What the backward reads of a value of the forward in blocks of 8 bits is made with that value, or it would be kept
 // instead. With one scale for all of it the kernel that rounds it for the forward does both.
 static bool kept_in_blocks(const Graph *graph, const Node *node) {
@@ -367,6 +414,7 @@ static void fuse_region(Compilation *c, RegionId region) {
   Fuser f = {.c = c, .graph = graph, .region = region};
   graph->region = region;
   f.nodes = graph->regions.at[region].nodes;
+  place_in_kernels(&f);
   fuse_slices(&f);
   fuse_dots(&f);
   make_groups(&f);

@@ -513,6 +513,7 @@ static void shard_region(Shard *s, RegionId region) {
   Graph *graph = s->graph;
   const NodeList old = graph_rewrite(graph, region);
   find_deferred(s, &old);
+  shard_find_placed(s, &old);
   for (int i = 0; i < old.count; i++) {
     const Node *node = graph_node(graph, old.at[i]);
     if (node->result_count == 1 && s->deferred[node->first_result]) {
@@ -527,6 +528,7 @@ static void count_uses(Shard *s) {
   s->limit = graph->values.count;
   s->uses = ARENA_ARRAY(s->c->arena, int, s->limit + 1);
   s->deferred = ARENA_ARRAY(s->c->arena, bool, s->limit + 1);
+  s->placed = ARENA_ARRAY(s->c->arena, bool, s->limit + 1);
   for (int r = 0; r < graph->regions.count; r++) {
     const Region *region = &graph->regions.at[r];
     for (int i = 0; i < region->nodes.count; i++) {

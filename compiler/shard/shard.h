@@ -45,6 +45,7 @@ typedef struct Shard {
   ARRAY(AxisForm) forms;  // by axis
   int *uses;              // by value of the graph before the pass: how often it is read
   bool *deferred;         // by value: a sum that only another sum reads: added up together with it
+  bool *placed;           // by value: one of those that fill an axis, place by place, and are added up
   int limit;              // of those values
   Map memo;               // a wish (reshard.c) to what fulfils it
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
@@ -106,6 +107,7 @@ static inline Shape result_shape(const Graph *graph, const Node *node) {
 // shard_loops.c
 Loops *shard_loops_of(Shard *s, NodeId id);
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh);  // -1: none; sets the loops' cause
+void shard_find_placed(Shard *s, const NodeList *nodes);
 bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial operand stay so, the result being partial?
 uint8_t shard_partial_kind(const Node *node);             // what it is then: 1 + ReduceKind
 

@@ -69,6 +69,7 @@ Shard *shard_extract(const Shard *s, Graph *graph, const GraphMoves *moves) {
   made->limit = 0;
   made->uses = NULL;
   made->deferred = NULL;
+  made->placed = NULL;
   made->stored = NULL;
   made->memo = map_create(arena);
   made->pieces = map_create(arena);

@@ -181,10 +181,42 @@ uint8_t shard_partial_kind(const Node *node) {
   return (uint8_t)(1 + (int)op_combine(node->op));
 }
 
+// How many values a sum adds up that each stand in one place of this axis alone, with nothing else beside them; 0:
+// others.
+static int count_placed(const Shard *s, ValueId sum, AxisId axis, bool whole) {
+  const Node *node = graph_producer(s->graph, sum);
+  if (node && node->op == OP_ADD && (whole || s->deferred[sum])) {
+    const int a = count_placed(s, node->operands[0], axis, false), b = count_placed(s, node->operands[1], axis, false);
+    return a && b ? a + b : 0;
+  }
+  return node && node->op == OP_PAD && node->axis < 0 && node->axis2 == axis && s->uses[sum] == 1;
+}
+
+static void mark_placed(const Shard *s, ValueId sum) {
+  const Node *node = graph_producer(s->graph, sum);
+  for (int i = 0; node->op == OP_ADD && i < 2; i++) {
+    mark_placed(s, node->operands[i]);
+  }
+  s->placed[sum] = node->op == OP_PAD;
+}
+
+void shard_find_placed(Shard *s, const NodeList *nodes) {
+  const Graph *graph = s->graph;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    const Shape shape = node->op == OP_ADD ? graph_shape(graph, node->first_result) : (Shape){0};
+    for (int j = 0; j < shape.count && !s->deferred[node->first_result]; j++) {
+      if (count_placed(s, node->first_result, shape.axis[j], true) == graph->axes.at[shape.axis[j]].size) {
+        mark_placed(s, node->first_result);
+      }
+    }
+  }
+}
+
 // Is the result, of a partial sum in the place of this operand, a partial sum? Only of what is fused: what a product or
 // a lookup makes of parts, every rank would make in vain.
 static bool passes(const Node *node, int operand) {
-  return op_fusable(node->op) && op_linear_in(node->op, operand);
+  return (op_fusable(node->op) || node->op == OP_PAD) && op_linear_in(node->op, operand);
 }
 
 // May the partial operand stay so over this mesh axis, the result being partial instead?
@@ -204,7 +236,9 @@ bool shard_passes(Shard *s, const Node *node, int mesh) {
     Held held = held_of(s, node->operands[i]);
     if (held.partial[mesh]) {
       bool alone = uses_of(s, node->operands[i]) == 1 && partial < 0;
+      const bool placed = node->first_result < s->limit && s->placed[node->first_result];
       bool smaller = node->op == OP_PUT ||  // of a parameter's gradient, which is summed with all others
+                     placed ||
                      graph_elements(graph, result) <= graph_elements(graph, graph_shape(graph, node->operands[i]));
       const bool sum = held.partial[mesh] == 1 + REDUCE_SUM || held.partial[mesh] == PARTIAL_OWNED;
       if (!sum || !alone || !smaller || !passes(node, i)) {
