@@ -18,7 +18,12 @@ Patience patience_of(const Metrics *metrics) {
   return found;
 }
 
-bool patience_possible(bool evaluates, bool answers, int64_t every, Error *error) {
+bool patience_possible(bool evaluable, bool evaluates, bool answers, int64_t every, Error *error) {
+  if (!evaluable) {
+    return error_set(error, 1,
+                     "--patience counts evaluations, and the plan has none: the text cannot be evaluated under this "
+                     "layout; a note of the compiler says why");
+  }
   if (!evaluates) {
     return error_set(error, 1,
                      "--patience counts evaluations, and there is nothing to evaluate on: the part of the data that is "

@@ -15,8 +15,9 @@ typedef struct {
 
 Patience patience_of(const Metrics *metrics);
 
-// Can a run be stopped so? `evaluates`: it has validation data; `every`: steps between evaluations, 0: only at the end.
-bool patience_possible(bool evaluates, bool answers, int64_t every, Error *error);
+// Can a run be stopped so? `evaluable`: its plan has a program for that; `evaluates`: it has validation data; `every`:
+// steps between evaluations, 0: only at the end.
+bool patience_possible(bool evaluable, bool evaluates, bool answers, int64_t every, Error *error);
 
 void patience_say(Log *log, const Patience *patience, int64_t step);  // that the run ends with this step
 

@@ -133,6 +133,11 @@ void progress_header(Log *log, const ProgressFacts *facts) {
   if (run->skip_count > 0) {
     header_skip(log, run);
   }
+  if (validation_windows > 0 && facts->plan->programs[PROGRAM_EVALUATE].call_count == 0) {
+    log_line(log, LOG_YELLOW
+             "          there is no validation: the text cannot be evaluated under this layout; a note of the compiler "
+             "says why" LOG_PLAIN);
+  }
   if (validation_windows == 0) {
     log_line(log, LOG_YELLOW "          there is no validation: %s" LOG_PLAIN,
              run->validation_fraction > 0 ? "that part of the text is shorter than one window"

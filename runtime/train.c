@@ -57,13 +57,14 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
       !feed_create(t->set, PROGRAM_TRAIN, t->data, &t->train_feed, error)) {
     return false;
   }
-  if (t->plan->programs[PROGRAM_EVALUATE].call_count > 0 && !validation_open(&t->validation, t->set, t->data, error)) {
+  const bool evaluable = t->plan->programs[PROGRAM_EVALUATE].call_count > 0;
+  if (evaluable && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
   if (t->options->patience > 0) {
     bool answers;
     if (!validation_answers(&t->validation, trainer_batches(t), &answers, error) ||
-        !patience_possible(t->validation.count > 0, answers, t->eval_every, error)) {
+        !patience_possible(evaluable, t->validation.count > 0, answers, t->eval_every, error)) {
       return false;
     }
   }

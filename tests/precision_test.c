@@ -268,6 +268,60 @@ static void test_moved(void **state) {
   assert_true(wide_products("", "bf16_fp32_residual") > wide_products("", "bf16"));
 }
 
+// The loss of a step of a program that ends with `body`.
+static double joined_loss(Arena *arena, const char *body, const char *precision) {
+  char text[2048];
+  Outcome outcome = {0};
+  snprintf(
+      text, sizeof text,
+      "import std.nn;\n"
+      "model net {\n"
+      "  axis batch = 8, seq = 8, vocab = 16, embed = 8, half = 4, two = 2, both = 16, place = 9, one = 1, tap = 3;\n"
+      "  axis key like seq;\n"
+      "  input tokens, targets: index(vocab)[batch, seq];\n"
+      "  param table: [vocab, embed] ~ normal(0.5);\n"
+      "  param fixed: [vocab, embed] ~ normal(0.5);\n"
+      "  a = linear(table[tokens] over embed to embed', name = a)[embed' -> embed];\n"
+      "  b = linear(table[targets] over embed to embed', name = b)[embed' -> embed];\n"
+      "  o = attention(a, b[seq -> key], a[seq -> key] over embed, seq, key);\n"
+      "  %s\n"
+      "  loss = mean(square(x)) + mean(x * fixed[vocab: 1]) + mean(o);\n"
+      "}\n"
+      "recipe net { model net(); freeze fixed; batch = 8; seq = 8; allow E016, E038; }\n",
+      body);
+  LayoutRun *run = layout_compile_text(text, &(CompileOptions){.precision = precision});
+  outcome_run(run, body, 30, arena, &outcome);
+  return *outcome_find(&outcome, "step 1 loss")->data;
+}
+
+// What is joined, looked back at or moved has one format with what it is made of: as a stream, as what is compared, and
+// where it is made of parameters in 16 bits.
+static void test_joined(void **state) {
+  (void)state;
+  static const char *const bodies[] = {
+      "x = concat(a[seq: 0 .. 1 -> one] over one, b over seq -> place) @resid;",
+      "x = concat(a over embed, o over embed -> both)[both -> (two, embed')][embed' -> embed] @resid;",
+      "x = concat(a[seq: 3 .. 4 -> one] over one, table[tokens] over seq -> place); x = x + square(x);",
+      "x = window(a over seq to tap) @resid;",
+      "x = outer(max(o[embed: 0 .. half -> half] over half), table[vocab: 2]);",
+      "x = max(o[embed -> (two, half)], 0.1 * b[embed -> (two, half)])[(two, half) -> embed];",
+      "x = max(a, fixed[vocab: 3]);",
+      "x = max(a, concat(fixed[vocab: 3][embed: 0 .. half -> half] over half, fixed[vocab: 5][embed: 0 .. half -> "
+      "half] over half -> embed));"};
+  static const char *const in[] = {"bf16", "bf16_fp32_residual", "bf16_frozen"};
+  Arena *arena = arena_create();
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    const double wide = joined_loss(arena, bodies[i], "fp32");
+    for (size_t p = 0; p < sizeof in / sizeof *in; p++) {
+      const double found = joined_loss(arena, bodies[i], in[p]);
+      if (!(fabs(found - wide) < 0.02 * fabs(wide))) {
+        fail_msg("%s in %s: the loss is %g, not %g", bodies[i], in[p], found, wide);
+      }
+    }
+  }
+  arena_destroy(arena);
+}
+
 static void test_formats(void **state) {
   (void)state;
   const char *file = MDL_SOURCE_DIR "/tests/layouts/llama.mdl";
@@ -325,7 +379,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_curves), cmocka_unit_test(test_layouts), cmocka_unit_test(test_streams),
       cmocka_unit_test(test_moved),  cmocka_unit_test(test_copies),  cmocka_unit_test(test_formats),
-      cmocka_unit_test(test_rings),
+      cmocka_unit_test(test_rings),  cmocka_unit_test(test_joined),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

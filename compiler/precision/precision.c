@@ -171,6 +171,11 @@ static void find_streams(Precision *p, RegionId region) {
   }
 }
 
+// Its operands have the format of its result.
+static bool only_moves(const Node *node) {
+  return op_alias(node->op) || op_moves(node->op) || node->op == OP_WINDOW;
+}
+
 // What is only moved into a stream, as the product in `y = dot(a, b over i)[j -> k] @resid`, is of the stream itself:
 // rounded to a narrower format on the way, it would not be what the label asks for. Nodes are visited behind all that
 // reads their results.
@@ -191,7 +196,7 @@ static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
     for (int j = 0; j < node->result_count; j++) {
       p->stream[node->first_result + j] |= moved[node->first_result + j] && !read[node->first_result + j];
     }
-    const bool moves = op_alias(node->op) && p->stream[node->first_result];
+    const bool moves = only_moves(node) && p->stream[node->first_result];
     for (int j = 0; j < node->operand_count; j++) {
       (moves ? moved : read)[node->operands[j]] = true;
     }
@@ -389,6 +394,12 @@ static ElementType factors_of(const Precision *p, const Node *node) {
   return update || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
 }
 
+// The format that a value has whatever it is made of; TYPE_REAL: there is none. Leaves are as they are stored.
+static ElementType asked_of(const Precision *p, const Node *node, ValueId value) {
+  const bool leaf = op_leaf(node->op);
+  return leaf ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
+}
+
 // What a kernel needs its operands in. What only moves has the format of its operand.
 static void cast_for(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
@@ -430,7 +441,8 @@ static void cast_for(Precision *p, NodeId id) {
         ElementType type = graph_value(p->graph, node->operands[i])->type;
         least = is_real(p, node->operands[i]) && narrower(type, least) ? type : least;
       }
-      cast_operands(p, id, least);
+      const ElementType asked = asked_of(p, node, node->first_result);
+      cast_operands(p, id, asked == TYPE_REAL ? least : asked);
       break;
     }
     case OP_CHOSEN_DOT:
@@ -438,11 +450,13 @@ static void cast_for(Precision *p, NodeId id) {
       cast_operand(p, id, 0, factors_of(p, node));
       cast_operand(p, id, 1, factors_of(p, graph_node(p->graph, id)));
       break;
-    default:
-      if (op_alias(node->op) && p->stream[node->first_result]) {
-        cast_operand(p, id, 0, p->formats->residual);
+    default: {
+      const ElementType asked = only_moves(node) ? asked_of(p, node, node->first_result) : TYPE_REAL;
+      if (asked != TYPE_REAL) {
+        cast_operand(p, id, 0, asked);
       }
       break;
+    }
   }
 }
 
@@ -528,12 +542,11 @@ static void type_node(Precision *p, NodeId id) {
     for (int i = 0; i < node->result_count; i++) {
       Value *value = graph_value(graph, node->first_result + i);
       if (value->type == TYPE_REAL) {
-        const bool chosen = p->stream[node->first_result + i] && !op_leaf(node->op);  // leaves are as they are stored
+        const ElementType asked = asked_of(p, node, node->first_result + i);
+        value->type = node->op == OP_PACK  ? graph_value(graph, node->operands[0])->type
+                      : asked != TYPE_REAL ? asked
+                                           : type_of(p, id);
         const bool exact = p->compared[node->first_result + i] && !op_leaf(node->op);
-        value->type = node->op == OP_PACK ? graph_value(graph, node->operands[0])->type
-                      : exact             ? p->real
-                      : chosen            ? p->formats->residual
-                                          : type_of(p, id);
         p->rounded[node->first_result + i] = value->type == p->real && !exact && is_rounded(p, node);
       }
       set_varies(p, node, node->first_result + i);

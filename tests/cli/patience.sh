@@ -37,6 +37,15 @@ mentions err "nothing to evaluate on"
 expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
 [ ! -e never ] || die "a run was made"
 
+# So it is where the text has something that is no mean over microbatches; without --patience the log says so.
+sed 's/^  loss = .*/&\n  output spread = log(mean(square(logits)));/' harm.mdl > apart.mdl
+echo 'layout apart { microbatches = 2; }' >> apart.mdl
+expect 1 "$MDL" train apart.mdl --layout apart --steps 1 --eval-every 1 --patience 2 --out never
+mentions err "'evaluate', whose batch is that of one microbatch, is left out" "the text cannot be evaluated under this layout"
+[ ! -e never ] || die "a run was made"
+train apart.mdl --layout apart --steps 1 --eval-every 1 --out apart
+mentions out "there is no validation: the text cannot be evaluated under this layout"
+
 # Losses that do not change at all are no better behind a resumption either.
 sed 's/3e-2/0/' harm.mdl > still.mdl
 train still.mdl --steps 20 --eval-every 1 --patience 3 --out still
