@@ -37,6 +37,9 @@ typedef struct {
   uint32_t last_error;  // where the last syntax error was
 } Parser;
 
+// All `(` and `[` behind the last open `{` count as closed.
+void parser_leave_parentheses(Parser *parser);
+
 // Called by the grammar. `kids` is copied.
 int parser_token(Parser *parser, Token *token, Span *span);
 void parser_syntax_error(Parser *parser, int found, Span span, const char *const *expected, int count);
