@@ -2,7 +2,7 @@
 //
 // For each file in tests/layouts (or given), under each of its layouts, in fp64, on virtual ranks: first values to the
 // bit, two training steps (outputs, gradients, new parameters and optimizer state) and an evaluation are those of one
-// rank. Of files with more than four layouts every other one runs, under sanitizers of all every eighth; all with
+// rank. Of files with more than four layouts every fourth runs, under sanitizers of all every sixteenth; all with
 // TESTS_LONG=1. Then the same under a sample of all combinations of layouts that the file says it can take
 // (layouts_combine.h). Layouts that pad run once more with NaN in the padding. Layouts of a pipeline alone must give
 // the bits of one rank in fp32 too, and each layout those that it gives with `overlap = false`, whatever is in parts

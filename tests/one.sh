@@ -1,7 +1,7 @@
 #!/bin/sh
 # one.sh: runs one test program, tests/NAME_test.c, or one script, and prints its lines together; called by run.sh.
 #
-# The sums go to $LOGS/sums/, and how many seconds it took. A script gets an empty directory, $WORK.
+# The sums go to $LOGS/sums/, and how many seconds it took, of clocks and of processors. A script gets an empty directory, $WORK.
 set -eu
 . tests/lib.sh
 

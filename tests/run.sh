@@ -5,14 +5,15 @@
 #
 # BUILD=DIR builds elsewhere than in build/; CMAKE_FLAGS are given to cmake. Missing packages are installed first.
 # PREBUILT=1 builds and installs nothing: for a machine that programs were carried to. MDL and MDLC may name them.
-# JOBS=N programs and scripts run at a time, else one for each core; what times a GPU runs alone, behind the others.
+# JOBS=N programs and scripts run at a time, else one more than there are cores, since some of them wait: for ranks that
+# hang, for files, for a second to pass. What times a GPU runs alone, behind the others.
 set -eu
 cd "$(dirname "$0")/.."
 ROOT=$PWD
 BUILD=${BUILD:-$ROOT/build}
 ONLY=${1:-}
 LOGS=$BUILD/test-logs
-JOBS=${JOBS:-$(nproc)}
+JOBS=${JOBS:-$(($(nproc) + 1))}
 MDL=${MDL:-$BUILD/mdl}
 MDLC=${MDLC:-$BUILD/mdlc}
 export ROOT BUILD LOGS MDL MDLC
@@ -65,5 +66,7 @@ for source in $(cat "$LOGS/long.list" "$LOGS/short.list") $(listed tests/gpu/*.s
   fi
 done
 
+echo "processor seconds of all: $(cat "$LOGS"/sums/*.processor 2> /dev/null | tr ms '  ' |
+  awk '{ sum += 60 * ($1 + $3) + $2 + $4 } END { printf "%.0f", sum }')"
 echo "the longest took, in seconds: $(cat "$LOGS"/sums/*.seconds 2> /dev/null | sort -rn | head -n 5 | paste -sd , | sed 's/,/, /g')"
 summary
