@@ -214,7 +214,7 @@ static void draw(const Explain *explain, const Held *held, Buffer *out) {
     axis[0] = axis[1];
     axis[1] = -1;
   }
-  int64_t rows[MOST_BLOCKS], columns[MOST_BLOCKS] = {0};
+  int64_t rows[MOST_BLOCKS] = {0}, columns[MOST_BLOCKS] = {0};
   int row_count = choose(blocks_of(held->size[axis[0]], block_of(held, axis[0])), rows);
   int column_count = axis[1] < 0 ? 1 : choose(blocks_of(held->size[axis[1]], block_of(held, axis[1])), columns);
   char columns_text[TABLE_MAX_COLUMNS] = "r";
