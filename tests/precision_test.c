@@ -306,8 +306,7 @@ static void test_joined(void **state) {
       "x = outer(max(o[embed: 0 .. half -> half] over half), table[vocab: 2]);",
       "x = max(o[embed -> (two, half)], 0.1 * b[embed -> (two, half)])[(two, half) -> embed];",
       "x = max(a, fixed[vocab: 3]);",
-      "x = max(a, concat(fixed[vocab: 3][embed: 0 .. half -> half] over half, fixed[vocab: 5][embed: 0 .. half -> "
-      "half] over half -> embed));"};
+      "c = fixed[vocab: 3][embed: 0 .. half -> half]; x = max(a, concat(c over half, c * c over half -> embed));"};
   static const char *const in[] = {"bf16", "bf16_fp32_residual", "bf16_frozen"};
   Arena *arena = arena_create();
   for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
