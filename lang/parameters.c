@@ -1,4 +1,5 @@
 // parameters.c: parameters and state of a model, and the program that gives them their first values.
+#include <math.h>
 #include <string.h>
 
 #include "lang/elaborate.h"
@@ -189,6 +190,18 @@ void run_state(Elaborator *e, const Ast *ast) {
   frame_set(e, e->frame, ast->name, object);
 }
 
+// `param w: [a ; b] ~ 0.02`, as if the number were a deviation. Zeros are what `~ normal(0)` gives too.
+static bool draws_one_number(Elaborator *e, const Initialiser *initialiser, const Object *object, Name name) {
+  if (!initialiser->random || object->kind != OBJECT_NUMBER || object->number == 0) {
+    return false;
+  }
+  Diagnostic *error = diag_error(e->diag, E030, initialiser->random->span,
+                                 "`~` draws random numbers, and this is one number: all of '%s' would be equal", name);
+  diag_help(e->diag, error, "write `~ normal(%g)`, or `= %g` if they are to be equal", fabs(object->number),
+            object->number);
+  return true;
+}
+
 void initialise(Elaborator *e, const Initialiser *initialiser) {
   Persistent made = e->graph->persistent.at[initialiser->persistent];
   const Ast *value = initialiser->random ? initialiser->random : initialiser->constant;
@@ -200,7 +213,7 @@ void initialise(Elaborator *e, const Initialiser *initialiser) {
   e->graph->span = made.span;
   Object object = value ? evaluate(e, value) : object_number(0, false, made.span);
   ValueId tensor;
-  if (object_tensor(e, object, true, made.span, &tensor)) {
+  if (!draws_one_number(e, initialiser, &object, made.name) && object_tensor(e, object, true, made.span, &tensor)) {
     Shape has = graph_shape(e->graph, tensor);
     if (!shape_contains(&made.shape, &has)) {
       diag_error(e->diag, E022, value->span, "the initial value of '%s' has axes %s, the parameter has %s", made.name,

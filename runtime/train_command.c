@@ -91,6 +91,18 @@ static bool is_directory(const char *path) {
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+// A run whose plan cannot be used may still have the text of it.
+static void text_hint(const char *run) {
+  char text[4096];
+  struct stat info;
+  if (snprintf(text, sizeof text, "%s/resolved.mdl", run) < (int)sizeof text && stat(text, &info) == 0 &&
+      S_ISREG(info.st_mode)) {
+    fprintf(stderr,
+            "mdl train: the text of the run is there: `mdl train %s --out %s --resume` compiles it and goes on\n", text,
+            run);
+  }
+}
+
 // The plan of a FILE, a PLAN.mdlx or a run directory. `out` becomes the run's directory in the last case.
 static int train_plan(const TrainValues *values, const char *input, MdlPlan **plan, const char **out) {
   MdlError error;
@@ -128,7 +140,11 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
   }
   *out = run ? input : *out;
   if ((values->trust ? mdl_plan_open_trusted : mdl_plan_open)(path, plan, &error)) {
-    return train_report(&error);
+    const int status = train_report(&error);
+    if (run && status == STATUS_INPUT) {
+      text_hint(input);
+    }
+    return status;
   }
   if (mdl_plan_left_code(*plan)) {
     fprintf(stderr,

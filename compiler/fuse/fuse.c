@@ -312,6 +312,11 @@ static double bytes_of(const Graph *graph, ValueId value) {
   return (double)graph_elements(graph, at->shape) * (double)element_type_bytes(at->type);
 }
 
+// The group of a node; -1: it has none, or was made since groups are emitted.
+static int group_of(const Emitter *o, NodeId id) {
+  return id >= 0 && id < o->depth ? o->grouping.group[id] : -1;
+}
+
 // Is what a group leaves much smaller than the largest of the values that it reads?
 static bool makes_little(const Emitter *o, int group) {
   enum { LITTLE = 16 };
@@ -323,7 +328,7 @@ static bool makes_little(const Emitter *o, int group) {
     made += o->f->uses[node->first_result] ? bytes_of(graph, node->first_result) : 0;
     for (int j = 0; j < node->operand_count; j++) {
       const NodeId maker = graph_value(graph, node->operands[j])->node;
-      const bool outer = maker >= 0 && o->grouping.group[maker] != group && !op_free(graph_node(graph, maker)->op);
+      const bool outer = maker >= 0 && group_of(o, maker) != group && !op_free(graph_node(graph, maker)->op);
       const double bytes = outer ? bytes_of(graph, node->operands[j]) : 0;
       read = bytes > read ? bytes : read;
     }

@@ -110,3 +110,11 @@ expect 0 "$MDL" generate tokens --prompt A --tokens 2
 cp two.json used.json
 train tokens.mdl --steps 3 --out tokens --resume --data same
 mentions out "the tokenizer is not the one this run began with"
+
+# A plan that cannot be read is made again of the text that the run keeps.
+cp -r run planless
+truncate -s 1000 planless/plan.mdlx
+expect 1 "$MDL" train planless --resume --steps 6
+mentions err "planless/plan.mdlx" 'mdl train planless/resolved.mdl --out planless --resume'
+train planless/resolved.mdl --steps 6 --out planless --resume
+same "a run whose plan was made again" "$(weights whole 6)" "$(weights planless 6)"
