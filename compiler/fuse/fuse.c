@@ -25,7 +25,7 @@ typedef struct {
   NodeId *reader;       // lists of the nodes that read a value
   int *next_reader, *first_reader;
   NodeList *assigns;  // by group: those of what it makes, in order
-  int depth;
+  int depth;          // how many nodes there were when groups were made
 } Emitter;
 
 static void emit(Emitter *o, NodeId id);
