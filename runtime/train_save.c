@@ -219,6 +219,13 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   return save_done(t, &facts, seconds, seconds, error);
 }
 
+void trainer_rescue(Trainer *t) {
+  Error failed = {0};
+  if (t->unread && t->submitted == t->line.step && t->line.step > 0 && !trainer_save(t, true, &failed)) {
+    log_line(&t->log, LOG_RED "warning   %s" LOG_PLAIN, failed.text);
+  }
+}
+
 bool trainer_record(Trainer *t, bool line, Error *error) {
   const bool done =
       (!line || (metrics_write(&t->metrics, &t->line, error) && events_line(&t->events, &t->line, error))) &&

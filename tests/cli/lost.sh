@@ -118,3 +118,24 @@ expect 1 "$MDL" train planless --resume --steps 6
 mentions err "planless/plan.mdlx" 'mdl train planless/resolved.mdl --out planless --resume'
 train planless/resolved.mdl --steps 6 --out planless --resume
 same "a run whose plan was made again" "$(weights whole 6)" "$(weights planless 6)"
+
+# Lines of metrics that are missing are said: evaluations are counted from them.
+cp -r run unmetered
+rm unmetered/metrics.jsonl
+train unmetered --resume --steps 20
+mentions out "unmetered/metrics.jsonl had" "lines are missing"
+train unmetered --resume --steps 21
+! grep -q "lines are missing" out || die "it is said once more"
+
+# Where what is validated with can no longer be read, what was trained is saved.
+for _ in {1..100}; do cat "$ROOT/LICENSE"; done > long.txt
+expect 0 "$MDL" data encode long.txt -o long.bin
+sed -e 's,text("../../LICENSE"\, tokenizer = bytes),tokens("long.bin"),' -e 's/  seed = 3;/&  validation = 0.5;/' "$SMALL" > unread.mdl
+"$MDL" train unread.mdl --steps 100000 --save-every 0 --eval-every 200 --log-every 1 --out unread > log 2>&1 &
+wait_for 60 test -s unread/metrics.jsonl
+truncate -s $((1024 + $(stat -c %s long.txt))) long.bin
+status=0
+wait $! || status=$?
+[ "$status" = 1 ] || { cat log >&2; die "exit status $status instead of 1"; }
+mentions log "while it was read"
+saved unread 200 || die "nothing was saved"
