@@ -127,6 +127,12 @@ mentions out "unmetered/metrics.jsonl had" "lines are missing"
 train unmetered --resume --steps 21
 ! grep -q "lines are missing" out || die "it is said once more"
 
+# Readers of events go through files by name: a run that goes on when the clock was set back has the last name too.
+cp -r run ahead
+echo > ahead/events.out.tfevents.9000000000.host.1.0
+train ahead --resume --steps 20
+same "events of a run that goes on" "$(cd ahead && echo events.* | tr ' ' '\n' | LC_ALL=C sort | tail -n 1 | cut -d. -f4)" 9000000001
+
 # Where what is validated with can no longer be read, what was trained is saved.
 for _ in {1..100}; do cat "$ROOT/LICENSE"; done > long.txt
 expect 0 "$MDL" data encode long.txt -o long.bin
