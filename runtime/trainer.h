@@ -45,7 +45,7 @@ struct Trainer {
   int64_t saved;                                    // step of the newest checkpoint; -1: none
   int64_t good;                                     // of the newest that is good; -1: none
   int unsaved;                                      // saves that failed in a row
-  bool unwritten;                                   // the last line of metrics could not be written
+  bool unwritten, undrawn;                          // the last line of metrics, the picture, could not be written
   double best;                                      // the lowest validation loss of a checkpoint
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made

@@ -145,3 +145,19 @@ wait $! || status=$?
 [ "$status" = 1 ] || { cat log >&2; die "exit status $status instead of 1"; }
 mentions log "while it was read"
 saved unread 200 || die "nothing was saved"
+
+# What cannot be written is said once: the picture, and not that metrics are written again since the picture is.
+cp -r run drawn
+rm drawn/loss.svg
+mkdir drawn/loss.svg
+train drawn --resume --steps 20 --save-every 2 --eval-every 3
+same "warnings of the picture" "$(grep -c 'the picture of step' drawn/log.txt)" 1
+! grep -q "written again" drawn/log.txt || die "it says that something is written again"
+
+# Metrics that cannot be flushed keep no checkpoint from being saved.
+if strace -f -qq -o /dev/null true 2> /dev/null; then
+  expect 0 strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO -P "$PWD/flushed/metrics.jsonl" \
+    "$MDL" train "$SMALL" --steps 6 --save-every 2 --out "$PWD/flushed"
+  mentions out "metrics of step 2 were not written"
+  saved flushed 6 || die "nothing was saved"
+fi
