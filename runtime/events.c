@@ -1,9 +1,11 @@
 // events.c: protocol buffers by hand; there are three messages.
 #include "runtime/events.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -123,21 +125,33 @@ static bool records_write(Events *events, Buffer *records, Error *error) {
   return done;
 }
 
+// The time in the name of a new file. Readers go through files in the order of their names, and never back: it is later
+// than those that are there, also where the clock was set back.
+static long long name_time(const char *directory, double now) {
+  const long long most = 99999999999;
+  long long named = (long long)now > 0 ? (long long)now : 0;
+  DIR *open = opendir(directory);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    if (strncmp(entry->d_name, EVENTS_BEGIN, sizeof EVENTS_BEGIN - 1) == 0) {
+      const long long other = strtoll(entry->d_name + sizeof EVENTS_BEGIN - 1, NULL, 10);
+      named = other >= named && other < most ? other + 1 : named;
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+  return named;
+}
+
 bool events_open(Events *events, const char *directory, int64_t resumed_at, Error *error) {
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
   events->fd = -1;
   events->bytes = 0;
-  double now = clock_wall();
-  int number = 0;
-  do {  // a run that is resumed within the same second needs another name
-    if (!io_path(events->path, error, "%s/events.out.tfevents.%lld.%s.%ld.%d", directory, (long long)now, host,
-                 (long)getpid(), number)) {
-      return false;
-    }
-    number++;
-  } while (io_is_file(events->path));
-  if (!io_create(NULL, events->path, &events->fd, error)) {
+  const double now = clock_wall();
+  if (!io_path(events->path, error, "%s/" EVENTS_BEGIN "%lld.%s.%ld.0", directory, name_time(directory, now), host,
+               (long)getpid()) ||
+      !io_create(NULL, events->path, &events->fd, error)) {
     return false;
   }
   Buffer records = {0};

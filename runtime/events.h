@@ -8,6 +8,8 @@
 #include "base/buffer.h"
 #include "runtime/metrics.h"
 
+#define EVENTS_BEGIN "events.out.tfevents."  // of the name of each file
+
 typedef struct {
   int fd;         // -1: closed
   int64_t bytes;  // of the file

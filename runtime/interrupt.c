@@ -21,11 +21,11 @@ static int64_t milliseconds(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-// `timeout` and `srun` send the same signal twice, to the process and to its group: what comes so soon is one wish.
+// `timeout` and `srun` send the same signal twice, to the process and to its group: what comes so soon is one wish. The
+// kernel repeats SIGXCPU after each further second of processors, and nobody wishes anything by that.
 static void handle(int number) {
-  (void)number;
   const int64_t now = milliseconds();
-  if (requested && now - first < INTERRUPT_TOGETHER_MS) {
+  if (requested && (number == SIGXCPU || now - first < INTERRUPT_TOGETHER_MS)) {
     return;
   }
   if (requested) {

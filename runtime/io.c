@@ -346,6 +346,11 @@ bool io_absent(const char *path) {
   return stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR);
 }
 
+uint64_t io_identity(const char *path) {
+  struct stat info;
+  return stat(path, &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
 bool io_is_directory(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISDIR(info.st_mode);

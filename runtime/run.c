@@ -124,7 +124,9 @@ static bool run_find(Run *run, const char *path, Error *error) {
 
 static bool run_newest(Run *run, Error *error) {
   bool found;
-  return checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
+  const bool done = checkpoint_newest(run->checkpoints, run->checkpoint, &found, error);
+  run->identity = done && found ? io_identity(run->checkpoint) : 0;
+  return done;
 }
 
 static bool has_file(const char *directory, const char *name) {
@@ -161,11 +163,13 @@ bool run_open(Run *run, const char *path, Error *error) {
 bool run_newer(Run *run) {
   char was[IO_PATH_MAX];
   Error ignored;
-  if (!run->checkpoint[0] || !io_absent(run->checkpoint)) {
+  const uint64_t before = run->identity, now = io_identity(run->checkpoint);
+  if (!run->checkpoint[0] || (!io_absent(run->checkpoint) && (now == 0 || now == before))) {
     return false;
   }
   memcpy(was, run->checkpoint, sizeof was);
-  return run_newest(run, &ignored) && run->checkpoint[0] && strcmp(run->checkpoint, was) != 0;
+  return run_newest(run, &ignored) && run->checkpoint[0] &&
+         (strcmp(run->checkpoint, was) != 0 || run->identity != before);
 }
 
 static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) {

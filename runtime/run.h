@@ -12,6 +12,7 @@ typedef struct {
   char path[IO_PATH_MAX];
   char checkpoints[IO_PATH_MAX];
   char checkpoint[IO_PATH_MAX];  // the newest when the run was opened; empty: none
+  uint64_t identity;             // of that directory: another one may take its place
   char before[IO_PATH_MAX];      // where run_set_aside put what there was; empty: it did not
   int lock;                      // a file descriptor, or -1
 } Run;
@@ -46,8 +47,8 @@ enum { RUN_HINT_MAX = 1200 };
 const char *run_hint(const char *path, char hint[RUN_HINT_MAX]);
 
 bool run_open(Run *run, const char *path, Error *error);
-// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, and is there
-// another one? Then that is run->checkpoint.
+// Its checkpoint could not be read: is it gone, since a process that trains there removes old ones, or does another one
+// stand in its place, and is there one to read? Then that is run->checkpoint.
 bool run_newer(Run *run);
 
 // Its paths no longer depend on the working directory, which a program may change.

@@ -8,10 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/events.h"
 #include "runtime/metrics.h"
 #include "runtime/run.h"
-
-#define EVENTS_BEGIN "events.out.tfevents."
 
 enum { LOG_LINE = 4096 };  // as long as log_line makes them: paths may be long
 

@@ -309,13 +309,13 @@ static bool trainer_submit(Trainer *t, Error *error) {
       return false;
     }
     if (!feed_train(t->train_feed, session, batch, error)) {
-      t->unfed = error->status == 1;
-      return t->unfed && t->submitted > t->line.step;  // steps that are under way end first; then it is read again
+      t->unread = error->status == 1;
+      return t->unread && t->submitted > t->line.step;  // steps that are under way end first; then it is read again
     }
     if (!session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
-    t->unfed = false;
+    t->unread = false;
     t->submitted = step;
   } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
            !interrupt_requested());
@@ -446,7 +446,7 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
 
 bool train_end(Trainer *t, TrainResult *result, Error *error) {
   const bool stops = t->stops && t->line.step < t->steps, early = t->line.step < t->steps && !stops;
-  result->interrupted = early && interrupt_requested();
+  result->interrupted = (early || t->cut) && interrupt_requested();
   if (early && t->line.step > 0) {
     log_line(&t->log, LOG_YELLOW "%s after step %lld: saving" LOG_PLAIN,
              result->interrupted ? "interrupted" : "stopped", (long long)t->line.step);
@@ -454,6 +454,11 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
       return false;
     }
     trainer_next(t, "          to go on: mdl train ", " --resume");
+  }
+  if (!early && result->interrupted) {
+    log_line(&t->log, LOG_YELLOW "interrupted after step %lld, before it was evaluated" LOG_PLAIN,
+             (long long)t->line.step);
+    trainer_next(t, "          to make up for that: mdl train ", " --resume");
   }
   if (t->stops && t->line.step < t->steps) {
     const Patience patience = patience_of(&t->metrics);
@@ -572,14 +577,6 @@ void train_note(Trainer *t, const Error *error) {
     log_note(&t->log, failed.text);
   }
   log_note(&t->log, error->text);
-}
-
-// Where the data cannot be read any longer, what was trained so far is whole.
-static void trainer_rescue(Trainer *t) {
-  Error failed = {0};
-  if (t->unfed && t->submitted == t->line.step && t->line.step > 0 && !trainer_save(t, true, &failed)) {
-    log_line(&t->log, LOG_RED "warning   %s" LOG_PLAIN, failed.text);
-  }
 }
 
 bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,

@@ -15,9 +15,11 @@ bool trainer_evaluate(Trainer *t, Error *error) {
   Validation *of = &t->validation;
   session_trace(&t->session, false);  // the next step says whether it is traced
   if (!validation_run(of, &t->session, trainer_batches(t), &t->line.validated, &all, error)) {
+    t->unread = error->status == 1;
     return false;
   }
-  if (!interrupt_requested()) {
+  t->cut = interrupt_requested();
+  if (!t->cut) {
     t->line.val_loss = all.loss;
     progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
     for (int i = 0; i < t->line.sets.count; i++) {
@@ -35,23 +37,41 @@ void trainer_patience(Trainer *t) {
   t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
 }
 
-// The loss that metrics have of the step; *evaluated: a validation loss too.
-static double step_loss(const Metrics *metrics, int64_t step, bool *evaluated) {
+// The loss that metrics have of the step, and the validation loss; NaN where there is none.
+static double step_loss(const Metrics *metrics, int64_t step, double *val_loss) {
   double loss = NAN;
-  *evaluated = false;
+  *val_loss = NAN;
   for (int64_t i = metrics->count - 1; i >= 0 && (int64_t)metrics->points[i].step == step; i--) {
     loss = isfinite(metrics->points[i].loss) ? metrics->points[i].loss : loss;
-    *evaluated |= isfinite(metrics->points[i].val_loss);
+    *val_loss = isfinite(metrics->points[i].val_loss) ? metrics->points[i].val_loss : *val_loss;
   }
   return loss;
 }
 
+// The checkpoint of the step does not say how good it is; where another cannot take its place, it stays. Lines of
+// metrics that were read have losses as short as fp32 allows: what differs less is the same.
+static bool best_again(Trainer *t, Error *error) {
+  if (!t->options->keep_best || t->good != t->line.step || !((float)t->line.val_loss < (float)t->best)) {
+    return true;
+  }
+  t->saved = -1;
+  const bool done = trainer_save(t, false, error);
+  t->saved = t->line.step;
+  return done;
+}
+
 bool trainer_make_up(Trainer *t, Error *error) {
   MetricsLine *line = &t->line;
-  bool evaluated;
-  const double loss = step_loss(&t->metrics, line->step, &evaluated);
-  if (t->saved != line->step || line->step == 0 || evaluated || !trainer_evaluates(t, line->step)) {
+  double val_loss;
+  const double loss = step_loss(&t->metrics, line->step, &val_loss);
+  if (t->saved != line->step || line->step == 0 || !trainer_evaluates(t, line->step)) {
     return true;
+  }
+  if (isfinite(val_loss)) {  // a run that was killed behind that line may not have saved it
+    line->val_loss = val_loss;
+    const bool done = best_again(t, error);
+    line->val_loss = NAN;
+    return done;
   }
   if (!trainer_evaluate(t, error)) {
     return false;
@@ -68,11 +88,5 @@ bool trainer_make_up(Trainer *t, Error *error) {
     return false;
   }
   trainer_patience(t);
-  if (t->options->keep_best && t->good == line->step && line->val_loss < t->best) {
-    t->saved = -1;  // the checkpoint does not say how good it is; where another cannot take its place, it stays
-    const bool done = trainer_save(t, false, error);
-    t->saved = line->step;
-    return done;
-  }
-  return true;
+  return best_again(t, error);
 }

@@ -150,6 +150,14 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
     }
     return;
   }
+  if (t->metrics.bytes < facts->metrics_bytes && t->metrics.bad_lines == 0) {
+    log_line(
+        &t->log,
+        LOG_YELLOW
+        "note      %s had %lld bytes when step %lld was saved, and has %lld up to there now: lines are missing, and "
+        "--patience counts the evaluations that are there" LOG_PLAIN,
+        t->metrics.path, (long long)facts->metrics_bytes, (long long)facts->step, (long long)t->metrics.bytes);
+  }
   resume_warn_precision(t);
   if (facts->version < 2) {
     log_line(&t->log, LOG_YELLOW

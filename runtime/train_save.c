@@ -89,19 +89,21 @@ static bool save_failed(Trainer *t, int64_t step, bool last, Error *error) {
   return true;
 }
 
-// `done`: metrics, events and picture were written. A disk that is full is said once, until they are again.
-static bool written(Trainer *t, bool done, Error *error) {
+// `done`: lines of metrics and events, or the picture, were written. What cannot be is said once, until it is again.
+static bool written(Trainer *t, bool *unwritten, bool done, Error *error) {
+  const char *what = unwritten == &t->undrawn ? "the picture" : "metrics";
   if (!done && error->status == 1) {
-    if (!t->unwritten) {
-      log_line(&t->log, LOG_RED "warning   metrics of step %lld were not written: %s; training goes on" LOG_PLAIN,
-               (long long)t->line.step, error->text);
+    if (!*unwritten) {
+      log_line(&t->log, LOG_RED "warning   %s of step %lld %s not written: %s; training goes on" LOG_PLAIN, what,
+               (long long)t->line.step, unwritten == &t->undrawn ? "was" : "were", error->text);
     }
-    t->unwritten = true;
+    *unwritten = true;
     return true;
   }
-  if (done && t->unwritten) {
-    log_line(&t->log, "          metrics are written again from step %lld on", (long long)t->line.step);
-    t->unwritten = false;
+  if (done && *unwritten) {
+    log_line(&t->log, "          %s %s written again from step %lld on", what, unwritten == &t->undrawn ? "is" : "are",
+             (long long)t->line.step);
+    *unwritten = false;
   }
   return done;
 }
@@ -121,7 +123,7 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
   }
   log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s%s)" LOG_PLAIN, t->run.checkpoints,
            (long long)facts->step, units_duration(time, seconds), apart);
-  return written(t, trainer_chart(t, error), error) && saved_judge(t, facts, error);
+  return written(t, &t->undrawn, trainer_chart(t, error), error) && saved_judge(t, facts, error);
 }
 
 bool trainer_settle(Trainer *t, bool wait, Error *error) {
@@ -206,9 +208,14 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   const CheckpointKeep keep = {
       .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
   error->status = 0;
-  if (!trainer_follow(t, error) || !metrics_sync(&t->metrics, error)) {
+  if (!trainer_follow(t, error)) {
     return save_failed(t, facts.step, last, error);
   }
+  // Parameters are worth more than lines about them.
+  if (!metrics_sync(&t->metrics, error) && !written(t, &t->unwritten, false, error)) {
+    return save_failed(t, facts.step, last, error);
+  }
+  error->status = 0;
   if (!last && save_begin(t, &facts, &keep, start, error)) {
     return true;
   }
@@ -219,12 +226,22 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   return save_done(t, &facts, seconds, seconds, error);
 }
 
-bool trainer_record(Trainer *t, bool line, Error *error) {
-  const bool done =
-      (!line || (metrics_write(&t->metrics, &t->line, error) && events_line(&t->events, &t->line, error))) &&
-      (!isfinite(t->line.val_loss) || trainer_chart(t, error));
-  if (line && done) {
-    t->line.save_ms = t->line.save_wait_ms = 0;
+void trainer_rescue(Trainer *t) {
+  Error failed = {0};
+  if (t->unread && t->submitted == t->line.step && t->line.step > 0 && !trainer_save(t, true, &failed)) {
+    log_line(&t->log, LOG_RED "warning   %s" LOG_PLAIN, failed.text);
   }
-  return done && !line ? true : written(t, done, error);
+}
+
+bool trainer_record(Trainer *t, bool line, Error *error) {
+  if (line) {
+    const bool done = metrics_write(&t->metrics, &t->line, error) && events_line(&t->events, &t->line, error);
+    if (done) {
+      t->line.save_ms = t->line.save_wait_ms = 0;
+    }
+    if (!written(t, &t->unwritten, done, error)) {
+      return false;
+    }
+  }
+  return !isfinite(t->line.val_loss) || written(t, &t->undrawn, trainer_chart(t, error), error);
 }

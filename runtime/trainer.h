@@ -45,12 +45,13 @@ struct Trainer {
   int64_t saved;                                    // step of the newest checkpoint; -1: none
   int64_t good;                                     // of the newest that is good; -1: none
   int unsaved;                                      // saves that failed in a row
-  bool unwritten;                                   // the last line of metrics could not be written
+  bool unwritten, undrawn;                          // the last line of metrics, the picture, could not be written
   double best;                                      // the lowest validation loss of a checkpoint
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
-  bool unfed;                                       // the data of the next step could not be read
+  bool unread;                                      // data of the next step or of an evaluation could not be read
+  bool cut;                                         // a signal cut the last evaluation short
   bool stops;                                       // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
@@ -73,6 +74,8 @@ bool trainer_settle(Trainer *t, bool wait, Error *error);
 // memory for a copy. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
 // one after which there is no other chance (`last`), is an error.
 bool trainer_save(Trainer *t, bool last, Error *error);
+// Where the data cannot be read any longer, what was trained so far is whole, and is saved.
+void trainer_rescue(Trainer *t);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.
 bool trainer_record(Trainer *t, bool line, Error *error);
 

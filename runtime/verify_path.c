@@ -73,11 +73,20 @@ static void aside_list(const Run *run, Buffer *out) {
   }
 }
 
+enum { TRIES = 3 };  // of a checkpoint in whose place another one was put while it was read
+
 // One of a run, which a process that trains there may remove meanwhile: *gone.
 static bool step_verify(const char *path, Buffer *out, int64_t *damaged, bool *good, bool *gone, Error *error) {
   const size_t said = out->length;
   const int64_t before = *damaged;
-  const bool done = one_verify(path, out, damaged, good, error);
+  bool done = false, other = true;
+  for (int i = 0; i < TRIES && other; i++) {
+    const uint64_t identity = io_identity(path);
+    *damaged = before;
+    out->length = said;
+    done = one_verify(path, out, damaged, good, error);
+    other = (!done || *damaged > before) && io_identity(path) != identity;
+  }
   *gone = (!done || *damaged > before) && io_absent(path) && !io_is_link(path);
   if (!*gone) {
     return done;

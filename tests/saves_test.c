@@ -304,6 +304,14 @@ static void test_checkpoints_that_go(void **state) {
   expect_words(run.checkpoint, "step-00000020");
   assert_true(checkpoint_verify(run.checkpoint, &facts, &error));
   assert_false(run_newer(&run));
+  bool exchanged;
+  path_in(world, gone, "run/checkpoints/step-00000010");
+  for (int i = 0; i < 2; i++) {  // another one takes its place: what was read of both fits neither
+    assert_true(io_exchange(NULL, run.checkpoint, gone, &exchanged, &error) && exchanged);
+    assert_true(run_newer(&run));
+    expect_words(run.checkpoint, "step-00000020");
+    assert_false(run_newer(&run));
+  }
   path_in(world, gone, "run/checkpoints/step-00000010/model.safetensors");
   assert_true(io_remove_tree(gone));
   assert_true(verify_path(path, &out, &damaged, &error));

@@ -105,16 +105,21 @@ static bool part_taken(const char *out, Error *error) {
 // A file under a name that is not its own yet, locked while it is written. What stands there without a lock is of a
 // program that was ended; a file system without locks is used without one.
 static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error *error) {
-  struct stat info;
+  struct stat info, named;
   if (!io_path(path, error, "%s" WRITER_ENDING, out)) {
     return false;
   }
   const int left = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-  const bool taken = left >= 0 && flock(left, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  if (!taken) {
+  const bool odd = left < 0 && errno != ENOENT;
+  bool taken = left >= 0 && flock(left, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  // Nothing but what was opened is removed: another program may have put its own there since.
+  if (odd ||
+      (left >= 0 && !taken && fstat(left, &info) == 0 && lstat(path, &named) == 0 && info.st_ino == named.st_ino)) {
     unlink(path);
   }
-  bool done = taken ? part_taken(out, error) : io_create(NULL, path, fd, error);
+  bool done = !taken && io_create(NULL, path, fd, error);
+  taken |= !done && !taken && errno == EEXIST;
+  done = taken ? part_taken(out, error) : done;
   if (done && ((flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
                (fstat(*fd, &info) == 0 && info.st_nlink == 0))) {  // one that began at the same moment
     close(*fd);

@@ -118,3 +118,46 @@ expect 1 "$MDL" train planless --resume --steps 6
 mentions err "planless/plan.mdlx" 'mdl train planless/resolved.mdl --out planless --resume'
 train planless/resolved.mdl --steps 6 --out planless --resume
 same "a run whose plan was made again" "$(weights whole 6)" "$(weights planless 6)"
+
+# Lines of metrics that are missing are said: evaluations are counted from them.
+cp -r run unmetered
+rm unmetered/metrics.jsonl
+train unmetered --resume --steps 20
+mentions out "unmetered/metrics.jsonl had" "lines are missing"
+train unmetered --resume --steps 21
+! grep -q "lines are missing" out || die "it is said once more"
+
+# Readers of events go through files by name: a run that goes on when the clock was set back has the last name too.
+cp -r run ahead
+echo > ahead/events.out.tfevents.9000000000.host.1.0
+train ahead --resume --steps 20
+same "events of a run that goes on" "$(cd ahead && echo events.* | tr ' ' '\n' | LC_ALL=C sort | tail -n 1 | cut -d. -f4)" 9000000001
+
+# Where what is validated with can no longer be read, what was trained is saved.
+for _ in {1..100}; do cat "$ROOT/LICENSE"; done > long.txt
+expect 0 "$MDL" data encode long.txt -o long.bin
+sed -e 's,text("../../LICENSE"\, tokenizer = bytes),tokens("long.bin"),' -e 's/  seed = 3;/&  validation = 0.5;/' "$SMALL" > unread.mdl
+"$MDL" train unread.mdl --steps 100000 --save-every 0 --eval-every 200 --log-every 1 --out unread > log 2>&1 &
+wait_for 60 test -s unread/metrics.jsonl
+truncate -s $((1024 + $(stat -c %s long.txt))) long.bin
+status=0
+wait $! || status=$?
+[ "$status" = 1 ] || { cat log >&2; die "exit status $status instead of 1"; }
+mentions log "while it was read"
+saved unread 200 || die "nothing was saved"
+
+# What cannot be written is said once: the picture, and not that metrics are written again since the picture is.
+cp -r run drawn
+rm drawn/loss.svg
+mkdir drawn/loss.svg
+train drawn --resume --steps 20 --save-every 2 --eval-every 3
+same "warnings of the picture" "$(grep -c 'the picture of step' drawn/log.txt)" 1
+! grep -q "written again" drawn/log.txt || die "it says that something is written again"
+
+# Metrics that cannot be flushed keep no checkpoint from being saved.
+if strace -f -qq -o /dev/null true 2> /dev/null; then
+  expect 0 strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:error=EIO -P "$PWD/flushed/metrics.jsonl" \
+    "$MDL" train "$SMALL" --steps 6 --save-every 2 --out "$PWD/flushed"
+  mentions out "metrics of step 2 were not written"
+  saved flushed 6 || die "nothing was saved"
+fi

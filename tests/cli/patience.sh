@@ -64,3 +64,23 @@ same "the evaluations" "$(evaluations again)" "$kept"
 same "the loss beside it" "$(losses again | grep -c '^4 ')" "$(losses early | grep -c '^4 ' | awk '{print $1 + 1}')"
 train "$SMALL" --steps 8 --eval-every 4 --out early --resume
 same "an evaluation that is there" "$(evaluations early)" "$kept"
+
+# A run that was killed between the line of such an evaluation and the checkpoint that says how good it is: it stays the best.
+train "$SMALL" --steps 8 --eval-every 0 --save-every 4 --log-every 4 --out killed
+rm -r killed/checkpoints/step-00000008
+sed -i '/"step":4,/s/}$/,"val_loss":0.5}/' killed/metrics.jsonl
+train "$SMALL" --steps 12 --eval-every 4 --save-every 4 --keep 1 --keep-best --out killed --resume
+mentions killed/checkpoints/step-00000004/manifest.json '"val_loss": 0.5,'
+
+# A signal within the evaluation of the last step: status 130, and --resume makes up for it.
+for _ in {1..200}; do cat "$ROOT/LICENSE"; done > long.txt
+sed -e "s,../../LICENSE,long.txt," -e 's/  seed = 3;/&  validation = 0.9;  eval_batches = 100000;/' "$SMALL" > last.mdl
+status=0
+"$MDL" train last.mdl --steps 2 --save-every 0 --log-every 1 --out last > log 2>&1 &
+wait_for 60 grep -q '^step 2/2' log
+kill -INT $!
+wait $! || status=$?
+[ "$status" = 130 ] || { cat log >&2; die "exit status $status instead of 130"; }
+mentions log "interrupted after step 2, before it was evaluated" "mdl train last --resume"
+train last.mdl --steps 2 --set eval_batches=1 --out last --resume
+same "what was made up for" "$(evaluations last | cut -d' ' -f1)" 2

@@ -68,3 +68,18 @@ same "a file of another program" "$(cat two.bin.part)" half
 exec 9>&-
 expect 0 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
 [ ! -e two.bin.part ] || die "what was left is there still"
+
+# Nor is one taken away that began after the other had looked for one, where strace can hold it there.
+if strace -f -qq -o /dev/null true 2> /dev/null; then
+  one=0 other=0
+  strace -f -qq -o /dev/null -e trace=unlink,fsync -e inject=unlink:delay_enter=200000 \
+    -e inject=fsync:delay_enter=400000 "$MDL" data encode "$ROOT/README.md" -o race.bin > one.log 2>&1 &
+  sleep 0.1
+  strace -f -qq -o /dev/null -e trace=fsync -e inject=fsync:delay_enter=300000 \
+    "$MDL" data encode "$ROOT/LICENSE" -o race.bin > other.log 2>&1 || other=$?
+  wait $! || one=$?
+  expect 0 "$MDL" data encode "$ROOT/README.md" -o readme.bin
+  expect 0 "$MDL" data encode "$ROOT/LICENSE" -o licence.bin
+  { [ "$one" = 0 ] && cmp -s race.bin readme.bin; } || { [ "$other" = 0 ] && cmp -s race.bin licence.bin; } ||
+    die "the tokens are not those of a program that ended well"
+fi
