@@ -106,6 +106,7 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   train words.mdl --recipe own --out words --steps 1 --device cpu
   expect 0 "$MDL" convert words --to hf -o words-hf
   cmp tokenizer.json words-hf/tokenizer.json || die "the tokenizer is another"
+  mentions words-hf/config.json '"eos_token_id": 299' '"bos_token_id": null' '"pad_token_id": null'
   # Weights that are trained with the tokens of another tokenizer are said to be.
   train words.mdl --recipe own --steps 1 --out same-words --from words-hf
   ! grep -q "came with the tokenizer" out || die "the same tokenizer is called another"
