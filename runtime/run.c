@@ -258,7 +258,10 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
         of->tokenizer && strcmp(of->tokenizer, TOKENIZER_BYTES) != 0 && strcmp(of->tokenizer, TOKENIZER_NONE) != 0;
     of->data_path = data ? from_anywhere(arena, data) : of->data_path;
     of->data_base = from_anywhere(arena, of->data_base);
-    of->tokenizer = file ? from_anywhere(arena, of->tokenizer) : of->tokenizer;
+    char tokenizer[PATH_MAX];
+    if (file && data_place(of->tokenizer, of->data_base, tokenizer)) {
+      of->tokenizer = arena_format(arena, "%s", tokenizer);
+    }
     placed->plans[i] = plan;
   }
   return placed;

@@ -5,8 +5,11 @@
 
 #include "base/units.h"
 #include "runtime/convert/constants.h"
+#include "runtime/convert/convert.h"
+#include "runtime/convert/hf_files.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
+#include "runtime/data/fingerprint.h"
 #include "runtime/trainer.h"
 
 uint64_t trainer_program_hash(const Plan *plan) {
@@ -72,9 +75,45 @@ static void say_notes(Trainer *t, const Buffer *notes) {
   }
 }
 
+// Is a tokenizer that came with the weights, from a directory of Hugging Face or in a run that was made of one, none of
+// those that stand there?
+static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
+  const PlanRun *run = &t->plan->run;
+  const char *named = run->tokenizer ? run->tokenizer : TOKENIZER_BYTES, *from = t->options->from->path;
+  const bool bytes = strcmp(named, TOKENIZER_BYTES) == 0;
+  char placed[PATH_MAX], path[IO_PATH_MAX], other[IO_PATH_MAX] = "";
+  uint64_t is, came;
+  if (strcmp(named, TOKENIZER_NONE) == 0 || (!bytes && !data_place(named, run->data_base, placed))) {
+    return true;
+  }
+  if (!fingerprint_tokenizer(bytes ? NULL : placed, &is, error)) {
+    return false;
+  }
+  for (int i = 0; i < 2; i++) {
+    if (!io_path(path, error, "%s/%s%s", from, hf_is(from) ? "" : CONVERT_KEPT "/", names[i])) {
+      return false;
+    }
+    Error unread = {0};  // weights may come with one that cannot be used here
+    if (io_is_file(path) && fingerprint_tokenizer(path, &came, &unread)) {
+      if (came == is) {
+        return true;
+      }
+      memcpy(other, path, sizeof other);
+    }
+  }
+  if (*other) {
+    buffer_format(lines,
+                  "the weights came with the tokenizer %s, and the data has %s, which is another file: if its tokens "
+                  "mean other text, the weights know none of them\n",
+                  other, bytes ? "bytes" : placed);
+  }
+  return true;
+}
+
 bool trainer_doubts(Trainer *t, Error *error) {
   Buffer lines = {0};
-  const bool done = data_doubts(t->data, &lines, error);
+  const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);
   return done;

@@ -53,12 +53,14 @@ class Plan:
     def train(self, callback: Optional[Callable[[Trainer, Step], Optional[bool]]] = None, **options: Any) -> Result:
         """Trains to the end and returns the result.
 
-        `callback(trainer, step)` is called behind each step; where it returns False, the run ends there, saved. An
-        exception from it, and Ctrl-C, save the run too and go on to the caller. The options are those of `Trainer`.
+        `callback(trainer, step)` is called behind each step; where it returns False, also one of numpy, the run ends
+        there, saved. An exception from it, and Ctrl-C, save the run too and go on to the caller. The options are those
+        of `Trainer`.
         """
         with self.trainer(**options) as trainer:
             for step in trainer:
-                if callback is not None and callback(trainer, step) is False:
+                goes_on = callback(trainer, step) if callback is not None else None
+                if type(goes_on).__name__ in ("bool", "bool_") and not goes_on:  # numpy has a type of its own
                     break
         assert trainer.result is not None
         return trainer.result

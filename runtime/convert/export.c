@@ -240,6 +240,37 @@ static bool export_tokenizer(Export *x, Error *error) {
   return data_tokenizer_copy(x, plan, error);
 }
 
+// transformers has numbers of its own for the tokens that begin and end a text, which are of another tokenizer: where
+// no config.json came with the weights, the end is that of the tokenizer that is written, and the others are none.
+static bool export_ends(Export *x, Error *error) {
+  static const char *const files[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
+  static const char end[] = "eos_token_id", *const keys[] = {"bos_token_id", end, "pad_token_id"};
+  int32_t token = -1;
+  for (size_t i = 0; i < 2 && x->result->tokenizer; i++) {
+    char path[IO_PATH_MAX];
+    Tokenizer *tokenizer = NULL;
+    Error unread = {0};
+    if (io_path(path, &unread, "%s/%s", x->part, files[i]) && io_is_file(path) &&
+        tokenizer_open(path, &tokenizer, &unread)) {
+      token = tokenizer_end(tokenizer);
+      tokenizer_close(tokenizer);
+    }
+  }
+  for (size_t k = 0; k < 3 && !x->kept; k++) {
+    bool known = false;  // a mapping of one's own may not read them back
+    for (int i = 0; i < x->mapping.ignored.count; i++) {
+      known |= strcmp(x->mapping.ignored.at[i], keys[k]) == 0;
+    }
+    json_t *value = keys[k] == end && token >= 0 ? json_integer(token) : json_null();
+    if (known && !json_object_get(x->config, keys[k]) && json_object_set(x->config, keys[k], value) != 0) {
+      json_decref(value);
+      return error_set(error, 3, "no memory for config.json");
+    }
+    json_decref(value);
+  }
+  return true;
+}
+
 static bool load_part(Export *x, const Pair *pair, int p, Error *error) {
   const Weight *weight = &x->saved.weights.at[pair->part[p]];
   if (x->loaded[p] && x->loaded_weight[p] == pair->part[p]) {
@@ -400,7 +431,7 @@ bool convert_export(Arena *arena, const ExportOptions *options, Exported *result
     done = export_choose(x, said, error);
   }
   const bool made = done && part_create(x, error);
-  done = made && (options->peft || export_tokenizer(x, error)) && export_tensors(x, error) &&
+  done = made && (options->peft || (export_tokenizer(x, error) && export_ends(x, error))) && export_tensors(x, error) &&
          json_write(x->part, options->peft ? PEFT_CONFIG : "config.json", x->config, error) && part_finish(x, error);
   if (made && !done) {
     io_remove_tree(x->part);

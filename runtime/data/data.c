@@ -50,6 +50,12 @@ static bool file_find(const char *what, const char *path, const char *base, char
          error_set(error, 1, "the path is too long: %s", path);
 }
 
+bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
+  char found[PATH_MAX];
+  Error ignored;
+  return *path && file_find("file", path, base, found, &ignored) && realpath(found, placed);
+}
+
 static bool unreadable(const char *what, const char *path, Error *error) {
   return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s", what, path, strerror(errno));
 }

@@ -7,6 +7,8 @@
 #ifndef MDL_RUNTIME_DATA_DATA_H
 #define MDL_RUNTIME_DATA_DATA_H
 
+#include <limits.h>
+
 #include "runtime/data/order.h"
 #include "runtime/data/tokenizer.h"
 
@@ -16,7 +18,7 @@ typedef struct Data Data;
 
 typedef struct {
   const char *path;       // as opened
-  const char *described;  // as PlanRun.data_path, with the file that was named in its place; NULL: as it was
+  const char *described;  // of several sources: as PlanRun.data_path, by absolute paths, with the file that was named
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
@@ -39,6 +41,9 @@ typedef struct {
 
 // The tokenizer that a recipe names, looked for as data is. *tokenizer NULL: there is none, or tokens are bytes.
 bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, Error *error);
+
+// The absolute path of a file that is looked for as data is. False: it is not there.
+bool data_place(const char *path, const char *base, char placed[PATH_MAX]);
 
 // Looks for a relative path in the working directory, then in base.
 bool data_open(const DataOptions *options, Data **data, Error *error);

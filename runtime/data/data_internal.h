@@ -16,7 +16,7 @@ typedef struct {
 struct Data {
   int set_count;  // of what the recipe validates with; 0: a part of the data
   DataSet sets[DATA_SETS_MOST];
-  char *described;  // the sources, where the recipe names others
+  char *described;  // the sources of a table, by absolute paths
   int part_count;   // of a mix; 0: what follows is one source
   Data *parts[SHARES_MOST];
   Shares train, validation;  // whose each sample and window is

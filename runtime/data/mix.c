@@ -31,6 +31,12 @@ static void mix_finish(Data *data, const double *weights) {
   shares_set(&data->validation, windows, data->part_count);
 }
 
+// Do two names stand for the same tokenizer? A run knows its own by an absolute path.
+static bool tokenizers_same(const char *a, const char *b, const char *base) {
+  char first[PATH_MAX], second[PATH_MAX];
+  return strcmp(a, b) == 0 || (data_place(a, base, first) && data_place(b, base, second) && strcmp(first, second) == 0);
+}
+
 static bool set_add(Data *data, const DataOptions *options, const SourceLine *line, Error *error) {
   DataSet *set = &data->sets[data->set_count];
   DataOptions of = *options;
@@ -39,7 +45,7 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
     return error_set(error, 1, "the plan names more than %d validation sets", DATA_SETS_MOST);
   }
   if (told && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_NONE) != 0 &&
-      strcmp(line->tokenizer, options->tokenizer) != 0) {
+      !tokenizers_same(line->tokenizer, options->tokenizer, options->base)) {
     return error_set(error, 1, "the validation source %s has the tokenizer '%s', but the data '%s'; they need one",
                      line->path, line->tokenizer, options->tokenizer);
   }
@@ -156,6 +162,51 @@ static bool described_with(const DataOptions *options, char **described, Error *
   return !text.failed || error_set(error, 3, "no memory");
 }
 
+// An absolute path in the place of a name, where the file is there and a line can hold the path as it is.
+static void put_placed(Buffer *out, const char *name, size_t length, const char *base) {
+  char path[PATH_MAX], placed[PATH_MAX];
+  snprintf(path, sizeof path, "%.*s", (int)length, name);
+  const bool found = length < sizeof path && data_place(path, base, placed);
+  if (found && !strpbrk(placed, "\t\n\\;")) {
+    buffer_text(out, placed);
+  } else {
+    buffer_bytes(out, name, length);
+  }
+}
+
+// The same sources, which are found from any directory.
+static bool described_placed(const char *table, const char *base, char **described, Error *error) {
+  static const char mask[] = "mask=";
+  Buffer text = {0};
+  SourceLine line;
+  for (const char *at = table; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+    if (!source_line(at, strcspn(at, "\n"), &line)) {
+      break;
+    }
+    buffer_format(&text, "%s\t%s\t%s\t", line.name, line.weight, line.kind);
+    if (strcmp(line.tokenizer, TOKENIZER_BYTES) == 0 || strcmp(line.tokenizer, TOKENIZER_NONE) == 0) {
+      buffer_text(&text, line.tokenizer);
+    } else {
+      put_placed(&text, line.tokenizer, strlen(line.tokenizer), base);
+    }
+    buffer_text(&text, "\t");
+    put_placed(&text, line.path, strlen(line.path), base);
+    buffer_text(&text, line.options ? "\t" : "");
+    for (const char *option = line.options; option && *option; option += *option == ';') {
+      const size_t name = strncmp(option, mask, strlen(mask)) == 0 ? strlen(mask) : 0, all = strcspn(option, ";");
+      buffer_bytes(&text, option, name > 0 ? name : all);
+      if (name > 0) {
+        put_placed(&text, option + name, all - name, base);
+      }
+      option += all;
+      buffer_bytes(&text, option, *option == ';');
+    }
+    buffer_text(&text, "\n");
+  }
+  *described = text.text;
+  return !text.failed || error_set(error, 3, "no memory");
+}
+
 bool data_open(const DataOptions *options, Data **data, Error *error) {
   DataOptions of = *options;
   const bool mixed = of.kind && strcmp(of.kind, "mix") == 0, table = mixed && of.path && strchr(of.path, '\t');
@@ -164,15 +215,16 @@ bool data_open(const DataOptions *options, Data **data, Error *error) {
     of.path = of.file ? of.file : of.path;
     return data_source_open(&of, data, error);
   }
-  char *described = NULL;
+  char *described = NULL, *placed = NULL;
   bool done = !of.file || described_with(&of, &described, error);
   of.path = described ? described : of.path;
-  done = done && mix_open(&of, data, error);
+  done = done && described_placed(of.path, of.base, &placed, error) && mix_open(&of, data, error);
   if (done) {
-    (*data)->described = described;
+    (*data)->described = placed;
   } else {
-    free(described);
+    free(placed);
   }
+  free(described);
   return done;
 }
 

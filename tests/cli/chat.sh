@@ -180,7 +180,7 @@ mentions out "eval 2 late: no answers in "
 mentions late/metrics.jsonl '"val_loss.late":null'
 ! grep -q '"val_loss":null' late/metrics.jsonl || die "a source without answers has a part in the mean"
 expect 0 "$MDL" eval late --batches 1
-mentions out "no answers, and so no loss: all of late.jsonl"
+mentions out "no answers, and so no loss: all of $WORK/late.jsonl"
 
 # Masks and what is validated with are of the data that a run was trained on.
 train files.mdl --steps 2 --out masked

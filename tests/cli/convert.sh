@@ -106,6 +106,13 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   train words.mdl --recipe own --out words --steps 1 --device cpu
   expect 0 "$MDL" convert words --to hf -o words-hf
   cmp tokenizer.json words-hf/tokenizer.json || die "the tokenizer is another"
+  mentions words-hf/config.json '"eos_token_id": 299' '"bos_token_id": null' '"pad_token_id": null'
+  # Weights that are trained with the tokens of another tokenizer are said to be.
+  train words.mdl --recipe own --steps 1 --out same-words --from words-hf
+  ! grep -q "came with the tokenizer" out || die "the same tokenizer is called another"
+  "$MDL" data train-tokenizer "$ROOT/README.md" -o tokenizer.json --vocab 300 -q
+  train words.mdl --recipe own --steps 1 --out other-words --from words-hf
+  mentions out "the weights came with the tokenizer words-hf/tokenizer.json, and the data has"
   expect 0 "$MDL" convert words-hf -o words-back --data text.txt
   expect 0 "$MDL" generate words-back --prompt "You may" --tokens 3
   mentions out "You may"

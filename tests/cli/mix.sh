@@ -26,7 +26,16 @@ expect 0 "$MDL" train mix.mdl --steps 2 --eval-every 1 --out untold
 expect 0 "$MDL" eval one --data licence.txt
 expect 0 "$MDL" generate one --prompt "You may" --tokens 4
 expect 0 "$MDL" inspect one/plan.mdlx
-mentions out "data mix law 0.25 text bytes licence.txt;pages 0.75 tokens_u16 none pages.bin;, tokenizer bytes"
+mentions out "data mix law 0.25 text bytes $WORK/licence.txt;pages 0.75 tokens_u16 none $WORK/pages.bin;, tokenizer bytes"
+# A run finds each source, its tokenizer and its mask from any directory.
+expect 0 "$MDL" data train-tokenizer licence.txt -o small.json --vocab 300
+sed "s|data text.*|data text(\"licence.txt\", tokenizer = \"small.json\"); validation text(\"pages.txt\", tokenizer = \"small.json\");|" \
+  "$SMALL" | sed "s/vocab = 256/vocab = 300/" > held.mdl
+train held.mdl --steps 1 --out held
+mkdir away
+for run in one held; do
+  (cd away && expect 0 "$MDL" eval ../$run && expect 0 "$MDL" train ../$run --resume --steps 9)
+done
 rm pages.bin
 expect 1 "$MDL" train mix.mdl --steps 1 --out none
 mentions err "the data file pages.bin is neither"

@@ -264,6 +264,12 @@ class Values(unittest.TestCase):
                 array.flags.writeable = True
 
     @unittest.skipUnless(NUMPY, "without numpy")
+    def test_a_callback_may_return_what_numpy_compares(self):
+        import numpy as np
+        result = mdl.compile(MODEL).train(lambda trainer, step: np.float32(step.step) < 2, **options("compared", steps=4))
+        self.assertEqual(result.step, 2)
+
+    @unittest.skipUnless(NUMPY, "without numpy")
     def test_numpy(self):
         import numpy as np
         with mdl.compile(MODEL).trainer(**options("numpy", steps=3)) as trainer:
