@@ -48,7 +48,7 @@ END
 python() { cat tensors.py - > script.py && python3 script.py "$@"; }
 train tune.mdl --recipe base --out base --device cpu
 expect 0 "$MDL" convert base --to hf -o base-hf
-sed -i 's/^{/{ "eos_token_id": 7,/' base-hf/config.json
+sed -i 's/"eos_token_id": [a-z0-9]*/"eos_token_id": 7/' base-hf/config.json
 echo '{}' > base-hf/tokenizer.json
 tune --from base-hf --save-trained --out alone
 
