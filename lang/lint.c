@@ -23,13 +23,18 @@ static void walk_value(Walk *walk, ValueId value) {
   }
 }
 
-// Everything that a value is computed from; or but for what is behind a `stop`, that gradients flow to. All that stands
-// in a region counts where one of its results is read.
-static Walk walk_from(Graph *graph, ValueId value, bool through_stops) {
+static Walk walk_begin(Graph *graph, ValueId value) {
   Walk walk = {.graph = graph,
                .values = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1),
                .nodes = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1)};
   walk_value(&walk, value);
+  return walk;
+}
+
+// Everything that a value is computed from; or but for what is behind a `stop`, that gradients flow to. All that stands
+// in a region counts where one of its results is read.
+static Walk walk_from(Graph *graph, ValueId value, bool through_stops) {
+  Walk walk = walk_begin(graph, value);
   while (walk.open.count > 0) {
     const Node *node = graph_node(graph, walk.open.at[--walk.open.count]);
     for (int i = 0; i < node->operand_count && (through_stops || node->op != OP_STOP); i++) {
@@ -57,6 +62,22 @@ bool lint_constant(Graph *graph, ValueId value) {
     }
   }
   return true;
+}
+
+bool lint_finds(Graph *graph, ValueId value, bool (*found)(Graph *graph, const Node *node),
+                bool (*passed)(const Node *node)) {
+  Walk walk = walk_begin(graph, value);
+  while (walk.open.count > 0) {
+    const NodeId at = walk.open.at[--walk.open.count];
+    if (found(graph, graph_node(graph, at))) {
+      return true;
+    }
+    const Node *node = graph_node(graph, at);
+    for (int i = 0; passed(node) && i < node->operand_count; i++) {
+      walk_value(&walk, node->operands[i]);
+    }
+  }
+  return false;
 }
 
 const bool *lint_nodes_of(Graph *graph, ValueId value) {

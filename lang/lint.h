@@ -10,6 +10,10 @@ bool lint_constant(Graph *graph, ValueId value);
 // Of each node of the graph: is the value computed from it?
 const bool *lint_nodes_of(Graph *graph, ValueId value);
 
+// Is there such a node among those that a value is computed from, through the operands of what is passed?
+bool lint_finds(Graph *graph, ValueId value, bool (*found)(Graph *graph, const Node *node),
+                bool (*passed)(const Node *node));
+
 // Is a loss made of logarithms, as those of probabilities are, so that it may be called nats?
 bool lint_has_logarithm(Graph *graph, ValueId loss);
 

@@ -90,38 +90,20 @@ static bool of_whole_batch(const Graph *graph, const Node *node) {
   return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
 }
 
-// Is the node a condition on positions?
-static bool compares_places(Graph *graph, const Node *node) {
-  const bool compares = node->op == OP_LESS || node->op == OP_LESS_EQUAL || node->op == OP_EQUAL;
-  const bool *nodes = compares ? lint_nodes_of(graph, node->first_result) : NULL;
+// A condition on positions, or the data's mask: it may have left out those that are not to be seen.
+static bool is_mask(Graph *graph, const Node *node) {
+  const bool *nodes = op_compares(node->op) ? lint_nodes_of(graph, node->first_result) : NULL;
   for (int i = 0; nodes && i < graph->nodes.count; i++) {
     if (nodes[i] && graph_node(graph, i)->op == OP_POSITION) {
       return true;
     }
   }
-  return false;
+  return node->op == OP_INPUT && strcmp(node->text, "mask") == 0;
 }
 
-// May a mask of positions have left out those that are not to be seen? What attention has inside is no mask of its
-// results.
-static bool is_placed(Graph *graph, ValueId value) {
-  bool *seen = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
-  ARRAY(const Node *) left = {0};
-  const Node *node = graph_producer(graph, value);
-  while (node) {
-    if (compares_places(graph, node) || (node->op == OP_INPUT && strcmp(node->text, "mask") == 0)) {
-      return true;
-    }
-    for (int i = 0; node->op != OP_COMPOSITE && i < node->operand_count; i++) {
-      const Node *maker = graph_producer(graph, node->operands[i]);
-      if (maker && !seen[maker - graph->nodes.at]) {
-        seen[maker - graph->nodes.at] = true;
-        array_push(graph->arena, &left, maker);
-      }
-    }
-    node = left.count > 0 ? left.at[--left.count] : NULL;
-  }
-  return false;
+// What attention has inside is no mask of its results.
+static bool shows_masks(const Node *node) {
+  return node->op != OP_COMPOSITE;
 }
 
 // Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
@@ -141,7 +123,7 @@ static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *no
     for (int j = 0; j < graph->nodes.count; j++) {
       text |= inside[j] && graph_node(graph, j) == tokens;
     }
-    if (text && !is_placed(graph, node->operands[0])) {
+    if (text && !lint_finds(graph, node->operands[0], is_mask, shows_masks)) {
       return node;
     }
   }

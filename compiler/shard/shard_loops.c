@@ -186,8 +186,9 @@ uint8_t shard_partial_kind(const Node *node) {
 static int count_placed(const Shard *s, ValueId sum, AxisId axis, bool whole) {
   const Node *node = graph_producer(s->graph, sum);
   if (node && node->op == OP_ADD && (whole || s->deferred[sum])) {
-    const int a = count_placed(s, node->operands[0], axis, false), b = count_placed(s, node->operands[1], axis, false);
-    return a && b ? a + b : 0;
+    const int b = count_placed(s, node->operands[1], axis, false);  // x = x + y: the sums before are the other one
+    const int a = b ? count_placed(s, node->operands[0], axis, false) : 0;
+    return a ? a + b : 0;
   }
   return node && node->op == OP_PAD && node->axis < 0 && node->axis2 == axis && s->uses[sum] == 1;
 }

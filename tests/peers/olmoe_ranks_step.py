@@ -34,20 +34,6 @@ class Exchange(torch.autograd.Function):
         return back, None, None
 
 
-class Spread(torch.autograd.Function):
-    """Rows by expert, with zeros between them, of rows in another order. Back: those that are no zeros."""
-
-    @staticmethod
-    def forward(ctx, rows, source, place):
-        ctx.save_for_backward(place)
-        return torch.cat((rows, rows.new_zeros(1, rows.shape[1]))).index_select(0, source)
-
-    @staticmethod
-    def backward(ctx, grad):
-        (place,) = ctx.saved_tensors
-        return grad.index_select(0, place), None, None
-
-
 class Block(nn.Module):
     def __init__(self, ranks):
         super().__init__()
@@ -75,13 +61,13 @@ class Block(nn.Module):
         share = counts.float() / who.numel()
         loss = one.BALANCE * one.EXPERTS * (share * chances.mean(0)).sum()
         loss = loss + one.Z * scores.logsumexp(-1).square().mean()
-        return x, one.Dispatch.apply(h, order // one.CHOICES, place), weights, place, counts, loss
+        return x, one.Dispatch.apply(h, order // one.CHOICES, place, one.CHOICES), weights, place, counts, loss
 
     def multiply(self, rows, received):
         mine = torch.arange(self.mine, device=rows.device).repeat(self.ranks)
         who = torch.repeat_interleave(mine, received, output_size=rows.shape[0])
         source, place, ends, _ = one.ordered(who, self.mine)
-        rows = Spread.apply(rows, source, place)
+        rows = one.Dispatch.apply(rows, source, place, 1)
         g = F.silu(torch._grouped_mm(rows, self.gate, offs=ends)) * torch._grouped_mm(rows, self.up, offs=ends)
         return one.Combine.apply(torch._grouped_mm(g, self.down, offs=ends), source, place)
 
@@ -153,19 +139,12 @@ def main():
             update.step()
         return loss.detach()
 
-    over = torch.zeros((), device=device)
-    while not over.item():
-        loss = step()
-        torch.cuda.synchronize()
-        over.fill_(float(warm.over()))
-        dist.broadcast(over, 0)
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(chosen.steps + 1)]
-    marks[0].record()
-    for mark in marks[1:]:
-        loss = step()
-        mark.record()
-    torch.cuda.synchronize()
-    seconds = jobs.median([a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])])
+    def over():  # for all when it is for the first
+        said = torch.tensor(float(warm.over()), device=device)
+        dist.broadcast(said, 0)
+        return said.item() > 0
+
+    loss, seconds = torch_step.measured(step, chosen.steps, over)
     if rank == 0:
         jobs.report("torch", f"olmoe-{chosen.layers}", one.Job(chosen.batch * ranks, one.SEQUENCE), seconds,
                     torch.cuda.max_memory_allocated(), ranks=ranks, warm_s=f"{warm.compiled - warm.start:.0f}",

@@ -25,17 +25,19 @@ Job = namedtuple("Job", "batch sequence")
 
 
 class Dispatch(torch.autograd.Function):
-    """Rows of tokens: row r is that of position source[r], or zeros at the end of x. Back: a sum over choices."""
+    """Rows of tokens: row r is that of token[r], or zeros at the end of x. Back: a sum over the choices of a token."""
 
     @staticmethod
-    def forward(ctx, x, token, place):
+    def forward(ctx, x, token, place, choices):
         ctx.save_for_backward(place)
+        ctx.choices = choices
         return torch.cat((x, x.new_zeros(1, x.shape[1]))).index_select(0, token)
 
     @staticmethod
     def backward(ctx, grad):
         (place,) = ctx.saved_tensors
-        return grad.index_select(0, place).unflatten(0, (-1, CHOICES)).sum(1), None, None
+        back = grad.index_select(0, place)
+        return back if ctx.choices == 1 else back.unflatten(0, (-1, ctx.choices)).sum(1), None, None, None
 
 
 class Combine(torch.autograd.Function):
@@ -78,7 +80,8 @@ class Experts(nn.Module):
 
     def multiply(self, x, source, place, ends):
         tokens = x.shape[0]
-        rows = Dispatch.apply(x, torch.where(source < tokens * CHOICES, source // CHOICES, tokens), place)
+        rows = Dispatch.apply(x, torch.where(source < tokens * CHOICES, source // CHOICES, tokens), place,
+                              CHOICES)
         g = F.silu(torch._grouped_mm(rows, self.gate, offs=ends)) * torch._grouped_mm(rows, self.up, offs=ends)
         return Combine.apply(torch._grouped_mm(g, self.down, offs=ends), source, place)
 
@@ -205,18 +208,7 @@ def main():
         clip_and_step()
         return loss.detach()
 
-    over = False
-    while not over:
-        loss = step()
-        torch.cuda.synchronize()
-        over = warm.over()
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(chosen.steps + 1)]
-    marks[0].record()
-    for mark in marks[1:]:
-        loss = step()
-        mark.record()
-    torch.cuda.synchronize()
-    seconds = jobs.median([a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])])
+    loss, seconds = torch_step.measured(step, chosen.steps, warm.over)
     jobs.report("torch", f"olmoe-{chosen.layers}", Job(chosen.batch, SEQUENCE), seconds,
                 torch.cuda.max_memory_allocated(), compile=chosen.compile, recompute=int(chosen.recompute),
                 warm_s=f"{warm.compiled - warm.start:.0f}", loss=f"{loss.item():.3f}", torch=torch.__version__)

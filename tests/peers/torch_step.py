@@ -127,6 +127,23 @@ def compiled(model, what):
     return model
 
 
+def measured(step, steps, over):
+    """The last loss, and the median seconds of so many steps behind those until the load is over."""
+    warming = True
+    while warming:
+        step()
+        torch.cuda.synchronize()
+        warming = not over()
+    # The host runs ahead, as in training: events mark where steps end.
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(steps + 1)]
+    marks[0].record()
+    for mark in marks[1:]:
+        loss = step()
+        mark.record()
+    torch.cuda.synchronize()
+    return loss, jobs.median([a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])])
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--compile", choices=["step", "block"], help="block for models of more than 12 layers")
@@ -153,19 +170,7 @@ def main():
         optimizer.zero_grad(set_to_none=True)
         return loss
 
-    over = False
-    while not over:
-        loss = step()
-        torch.cuda.synchronize()
-        over = warm.over()
-    # The host runs ahead, as in training: events mark where steps end.
-    marks = [torch.cuda.Event(enable_timing=True) for _ in range(chosen.steps + 1)]
-    marks[0].record()
-    for mark in marks[1:]:
-        loss = step()
-        mark.record()
-    torch.cuda.synchronize()
-    seconds = jobs.median([a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])])
+    loss, seconds = measured(step, chosen.steps, warm.over)
     jobs.report("torch", chosen.job, job, seconds, torch.cuda.max_memory_allocated(), compile=what,
                 warm_s=f"{warm.compiled - warm.start:.0f}", loss=f"{loss.item():.3f}", torch=torch.__version__)
 
