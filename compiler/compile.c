@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/stack.h"
 #include "compiler/front.h"
 #include "compiler/lower/emit.h"
 #include "compiler/plan/check.h"
@@ -229,7 +230,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   return plan;
 }
 
-bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
+static bool make_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
   jmp_buf escape;
   Front *volatile front = NULL;
   const int errors = diag->errors;
@@ -268,6 +269,26 @@ bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, Plan
   return good;
 }
 
+// What the thread with the deep stack is given.
+typedef struct {
+  Arena *arena;
+  Diag *diag;
+  const CompileOptions *options;
+  PlanSet **set;
+  bool good;
+} Call;
+
+static void call_plans(void *context) {
+  Call *call = context;
+  call->good = make_plans(call->arena, call->diag, call->options, call->set);
+}
+
+bool compile_plans(Arena *arena, Diag *diag, const CompileOptions *options, PlanSet **set) {
+  Call call = {arena, diag, options, set, false};
+  stack_deep(call_plans, &call);
+  return call.good;
+}
+
 bool compile_plan(Arena *arena, Diag *diag, const CompileOptions *options, Plan **plan) {
   PlanSet *set;
   *plan = NULL;
@@ -304,7 +325,7 @@ static bool check_policies(Front *f, const CompileOptions *options) {
   return good;
 }
 
-bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
+static bool check_text(Arena *arena, Diag *diag, const CompileOptions *options) {
   jmp_buf escape;
   if (setjmp(escape)) {
     return front_escaped(arena, NULL, diag);
@@ -343,4 +364,15 @@ bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
   }
   front_limit(arena, options, NULL);
   return diag->errors == errors;
+}
+
+static void call_check(void *context) {
+  Call *call = context;
+  call->good = check_text(call->arena, call->diag, call->options);
+}
+
+bool compile_check(Arena *arena, Diag *diag, const CompileOptions *options) {
+  Call call = {arena, diag, options, NULL, false};
+  stack_deep(call_check, &call);
+  return call.good;
 }

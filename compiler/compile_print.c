@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/stack.h"
 #include "compiler/compile.h"
 #include "compiler/front.h"
 #include "compiler/ir/graph_text.h"
@@ -275,7 +276,7 @@ static bool print_program_after(Front *f, const CompileOptions *options, Buffer 
   return print_after(f, options, made, out);
 }
 
-bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
+static bool print_text(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
   if (options->after && strcmp(options->after, "list") == 0) {
     list_passes(out);
     return true;
@@ -296,4 +297,23 @@ bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buff
       front_read(f, arena, diag, options) && front_rank(f, options->rank) && print_program_after(f, options, out);
   front_limit(arena, options, NULL);
   return good;
+}
+
+typedef struct {
+  Arena *arena;
+  Diag *diag;
+  const CompileOptions *options;
+  Buffer *out;
+  bool good;
+} Call;
+
+static void call_print(void *context) {
+  Call *call = context;
+  call->good = print_text(call->arena, call->diag, call->options, call->out);
+}
+
+bool compile_print(Arena *arena, Diag *diag, const CompileOptions *options, Buffer *out) {
+  Call call = {arena, diag, options, out, false};
+  stack_deep(call_print, &call);
+  return call.good;
 }

@@ -76,3 +76,10 @@ checked 1 "brackets are nested more than 200 deep" brackets.mdl
 checked 1 "nested too deeply" chain.mdl
 { printf 'y = '; head -c 2000000 /dev/zero | tr '\0' 'a'; echo ';'; } | model > long.mdl
 checked 1 "a name is longer than 1,000 characters" long.mdl
+
+# A chain of sums is as deep as it is long: what recurses over it has the stack for that, and ends no program.
+{
+  printf 'model t {\n  axis batch, seq, d = 2, n = 20000;\n  input x: real[batch, d];\n  param w: [d];\n  y = x * w;\n'
+  printf '  repeat n { y = y + x; }\n  loss = mean(square(y));\n}\nrecipe r { model t(); batch = 2; seq = 2; }\n'
+} > chain.mdl
+checked 0 "" chain.mdl

@@ -1,0 +1,9 @@
+// stack.h: a stack for what recurses once for each node of a graph, as long chains of sums have it do.
+#ifndef MDL_BASE_STACK_H
+#define MDL_BASE_STACK_H
+
+// Does the work on a stack of 1 GiB, in a thread of its own, and waits for it. Memory is taken as it is used. Where
+// there is no such thread, or a limit of the address space (`ulimit -v`), it is done on the stack of the caller.
+void stack_deep(void (*work)(void *context), void *context);
+
+#endif
