@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/resource.h>
 
+#include "base/numeric.h"
+
 static const size_t deep = (size_t)1 << 30;
 
 typedef struct {
@@ -15,6 +17,7 @@ typedef struct {
 
 static void *deep_main(void *argument) {
   const Deep *call = argument;
+  numeric_enter();
   call->work(call->context);
   return NULL;
 }

@@ -71,6 +71,7 @@ static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *o
     diag_position(diag, one->span, &shown.line, &shown.column);
     diag_position(diag, (Span){one->span.file, one->span.end, one->span.end}, &shown.end_line, &shown.end_column);
   }
+  NUMERIC_OUTSIDE;
   options->diagnostic(options->context, &shown);
 }
 
@@ -98,6 +99,7 @@ static CompileOptions *options_keep(Arena *arena, const CompileOptions *options)
 }
 
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   *plan = NULL;
   MdlPlan *made = plan_new(&error);
@@ -143,6 +145,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
 }
 
 static MdlStatus plan_open(const char *path, bool trust, MdlPlan **plan, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   const char *why = NULL;
   *plan = NULL;
@@ -173,6 +176,7 @@ bool mdl_plan_left_code(const MdlPlan *plan) {
 }
 
 MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   const char *why = NULL;
   Arena *arena = arena_create();
@@ -206,6 +210,7 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
 }
 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   FILE *out = plain_open(options->out);  // names of tensors may come from files of others
   if (!out) {
@@ -229,6 +234,7 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
 }
 
 MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblateResult *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   AblateResult made;
   const AblateOptions ablate = {.base = base_options(&options->compile, file),
@@ -254,6 +260,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
 }
 
 MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Buffer text = {0};
   bool done = inspect_path(path, &text, &error);
@@ -268,6 +275,7 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
 }
 
 MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Buffer text = {0};
   bool done = verify_path(path, &text, damaged, &error);
@@ -282,6 +290,7 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to
 }
 
 MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   TokenWriterFacts facts = {0};
   const double begun = clock_seconds();
@@ -305,6 +314,7 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
 }
 
 MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   BpeTrainFacts facts = {0};
   const double begun = clock_seconds();
@@ -337,6 +347,7 @@ static bool show_diagnostics(void *context, const Diag *diag) {
 }
 
 MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Imported made = {0};
   const MdlCompileOptions *compile = &options->compile;
@@ -367,6 +378,7 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
 }
 
 MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Merged made = {0};
   Arena *arena = arena_create();
@@ -384,6 +396,7 @@ MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError 
 }
 
 MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Exported made = {0};
   Arena *arena = arena_create();

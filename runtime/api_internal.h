@@ -2,6 +2,7 @@
 #ifndef MDL_RUNTIME_API_INTERNAL_H
 #define MDL_RUNTIME_API_INTERNAL_H
 
+#include "base/numeric.h"
 #include "compiler/plan/options.h"
 #include "runtime/mdl.h"
 #include "runtime/session.h"

@@ -159,10 +159,12 @@ static bool step_behind(void *context, Trainer *inner) {
     return false;
   }
   const MdlStep step = step_of(&trainer->view);
+  NUMERIC_OUTSIDE;
   return trainer->options->step(trainer->options->context, trainer, &step);
 }
 
 MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainResult *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   TrainResult trained = {0};
   MdlTrainer trainer = {.options = options};
@@ -212,6 +214,7 @@ static bool trainer_open(MdlTrainer *made, const MdlPlan *plan, const MdlTrainOp
 }
 
 MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   MdlTrainer *made = calloc(1, sizeof *made);
   const bool done = made ? trainer_open(made, plan, options, &error) : error_set(&error, 3, "no memory");
@@ -228,6 +231,7 @@ static bool trainer_goes_on(const MdlTrainer *trainer, Error *error) {
 }
 
 MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   *more = false;
   bool done = trainer_goes_on(trainer, &error);
@@ -241,12 +245,14 @@ MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlEr
 }
 
 MdlStatus mdl_trainer_save(MdlTrainer *trainer, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   const bool done = trainer_goes_on(trainer, &error) && train_save(trainer->trainer, &error);
   return api_result(done, &error, to);
 }
 
 MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   TrainResult trained;
   const bool goes_on = trainer_goes_on(trainer, &error);
@@ -262,6 +268,7 @@ MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlErr
 }
 
 void mdl_trainer_close(MdlTrainer *trainer) {
+  NUMERIC_SCOPE;
   if (trainer) {
     names_close(trainer);
     train_close(trainer->trainer);
@@ -343,6 +350,7 @@ int mdl_trainer_value_count(const MdlTrainer *trainer) {
 }
 
 bool mdl_trainer_value_at(MdlTrainer *trainer, int index, MdlValue *value) {
+  NUMERIC_SCOPE;
   if (index < 0 || index >= mdl_trainer_value_count(trainer)) {
     return false;
   }
@@ -368,6 +376,7 @@ static bool value_find(MdlTrainer *trainer, const char *name, MdlValue *value, E
 }
 
 MdlStatus mdl_trainer_value(MdlTrainer *trainer, const char *name, MdlValue *value, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   return api_result(value_find(trainer, name, value, &error), &error, to);
 }
@@ -430,6 +439,7 @@ static bool value_read(MdlTrainer *trainer, const char *name, void *to, size_t b
 }
 
 MdlStatus mdl_trainer_read(MdlTrainer *trainer, const char *name, void *to, size_t bytes, MdlError *error) {
+  NUMERIC_SCOPE;
   Error found = {0};
   return api_result(value_read(trainer, name, to, bytes, &found), &found, error);
 }

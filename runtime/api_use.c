@@ -95,6 +95,7 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
 }
 
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Restored restored = {0};
   Data *data = NULL;
@@ -132,6 +133,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
     result->changed = known.changed;
     snprintf(result->unit, sizeof result->unit, "%s", evaluate_unit(evaluation.unit));
     for (int i = 0; options->output && i < shown.count; i++) {
+      NUMERIC_OUTSIDE;
       options->output(options->context, shown.at[i].name, shown.at[i].value);
     }
     evaluation_sets(&validation, data, result);
@@ -182,8 +184,26 @@ static bool generation_tokenizer(const Restored *restored, const char *path, Tok
                                                  tokenizer_path(*tokenizer))));
 }
 
+typedef struct {
+  const MdlGenerateOptions *options;
+  bool (*text)(void *context, const char *bytes, size_t length);
+  void *context;
+} Listener;
+
+static bool listener_begin(const Listener *listener, const char *prompt) {
+  NUMERIC_OUTSIDE;
+  return !listener->options->begin || listener->options->begin(listener->context, prompt);
+}
+
+static bool listener_text(void *context, const char *bytes, size_t length) {
+  const Listener *listener = context;
+  NUMERIC_OUTSIDE;
+  return listener->text(listener->context, bytes, length);
+}
+
 MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                        bool (*text)(void *context, const char *bytes, size_t length), void *context, MdlError *to) {
+  NUMERIC_SCOPE;
   Error error = {0};
   Restored restored = {0};
   GenerateOptions generate = {.prompt = options->prompt,
@@ -210,17 +230,18 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     generate.stops = chat.stops;
     generate.stop_count = chat.stop_count;
   }
+  Listener listener = {options, text, context};
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {
     generate.prompt = options->prompt_count > 0 ? options->prompts[i] : options->prompt;
-    if (options->begin && !options->begin(context, generate.prompt)) {
+    if (!listener_begin(&listener, generate.prompt)) {
       break;
     }
     if (options->chat) {
       done = chat_prompt_put(&chat, options->system, generate.prompt ? generate.prompt : "", &error);
       generate.prompt = chat.text.text;
     }
-    done = done && generate_run(&restored.session, &generate, text, context, &error);
+    done = done && generate_run(&restored.session, &generate, listener_text, &listener, &error);
   }
   chat_prompt_close(&chat);
   tokenizer_close(tokenizer);

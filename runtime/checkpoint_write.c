@@ -8,6 +8,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/numeric.h"
 #include "base/units.h"
 #include "runtime/element.h"
 #include "runtime/frozen.h"
@@ -399,6 +400,7 @@ static Item *team_take(Team *team) {
 
 static void *team_work(void *argument) {
   Team *team = argument;
+  numeric_enter();
   for (Item *item; (item = team_take(team)) != NULL;) {
     Error error = {0};
     const bool done = item->dense || item_read(team, item, &error);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/numeric.h"
+
 static const double GRACE_SECONDS = 10;  // after a failure, until a rank that does not come back is given up
 
 typedef enum { JOB_OPEN, JOB_RUN, JOB_STOP } JobKind;
@@ -66,6 +68,7 @@ static void member_leave(void *context) {
 static void *member_main(void *argument) {
   Member *member = argument;
   Crew *crew = member->crew;
+  numeric_enter();
   pthread_cleanup_push(member_leave, member);
   for (;;) {
     pthread_mutex_lock(&crew->mutex);

@@ -3,11 +3,13 @@
 
 #include <string.h>
 
+#include "base/numeric.h"
 #include "runtime/clock.h"
 #include "runtime/thread.h"
 
 static void *saver_main(void *argument) {
   Saver *saver = argument;
+  numeric_enter();
   saver->saved = checkpoint_save_from(saver->io, &saver->reader, &saver->tuning, saver->directory, &saver->facts,
                                       &saver->keep, &saver->error);
   saver->seconds = clock_seconds() - saver->begin;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <locale.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -302,11 +303,102 @@ static void pieces_of_ranks_are_joined(void **state) {
   mdl_plan_close(cut);
 }
 
+// --- a program that has set a locale ---
+
+// A locale whose numbers have a comma, made here, since machines have few; false: it cannot be.
+static bool comma_set(World *world) {
+  char command[2048];
+  FILE *chars = fopen(run_in(world, "chars"), "w");
+  fprintf(chars, "<code_set_name> ANSI_X3.4-1968\n<comment_char> %%\n<escape_char> /\nCHARMAP\n");
+  for (int i = 0; i < 128; i++) {
+    fprintf(chars, "<U%04X> /x%02x\n", (unsigned)i, (unsigned)i);
+  }
+  fprintf(chars, "END CHARMAP\n");
+  fclose(chars);
+  FILE *numbers = fopen(run_in(world, "numbers"), "w");
+  fprintf(numbers, "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \"\"\ngrouping -1\nEND LC_NUMERIC\n");
+  fclose(numbers);
+  const char *in = world->directory;
+  snprintf(command, sizeof command, "localedef -c -f %s/chars -i %s/numbers %s/comma > %s/said 2>&1", in, in, in, in);
+  if (system(command) < 0) {
+    return false;
+  }
+  setenv("LOCPATH", in, 1);
+  return setlocale(LC_ALL, "comma") && *localeconv()->decimal_point == ',';
+}
+
+static bool hears_a_comma(void *context, MdlTrainer *trainer, const MdlStep *step) {
+  MdlValue value;
+  assert_int_equal(mdl_trainer_value(trainer, "table.w", &value, NULL), MDL_DONE);
+  assert_string_equal(localeconv()->decimal_point, ",");
+  *(double *)context = step->loss;
+  return true;
+}
+
+static void two_steps(World *world, const char *name, const char *layout, double *loss) {
+  const char *text = TEXT
+      "recipe tiny { model bigram(); data text(\"LICENSE\", tokenizer = bytes); batch = 4; seq = 16;"
+      " optimizer adamw(lr = constant(peak = 0.25)); }\nlayout cut { mesh tp = 2; vocab -> tp; }\n";
+  MdlPlan *plan = compiled(text, layout);
+  MdlTrainResult result;
+  MdlTrainOptions options = options_of(world, name, 2);
+  options.step = hears_a_comma;
+  options.context = loss;
+  options.save_every = options.log_every = 1;
+  MdlError error;
+  if (mdl_train(plan, &options, &result, &error) != MDL_DONE) {
+    fail_msg("%s", error.text);
+  }
+  mdl_plan_close(plan);
+}
+
+static bool commas_are_said(void *context, const char *bytes, size_t length) {
+  (void)bytes;
+  (void)length;
+  *(int *)context += *localeconv()->decimal_point == ',';
+  return true;
+}
+
+// The same text, losses and lines as without, and what the program is called back by has its own locale.
+static void numbers_have_points(void **state) {
+  World *world = *state;
+  static const char *const layouts[] = {NULL, "cut"};
+  if (!comma_set(world)) {
+    skip();
+  }
+  for (int i = 0; i < 2; i++) {
+    char name[32];
+    double loss = NAN;
+    snprintf(name, sizeof name, "comma%d", i);
+    two_steps(world, name, layouts[i], &loss);
+    assert_string_equal(localeconv()->decimal_point, ",");
+    assert_true(isfinite(loss));
+    char *lines, path[1024];
+    size_t size;
+    Error error;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", run_in(world, name));
+    assert_true(io_read_file(path, 1 << 20, &lines, &size, &error));
+    assert_non_null(strstr(lines, "\"lr\":0.25,"));
+    free(lines);
+    snprintf(path, sizeof path, "%s/resolved.mdl", run_in(world, name));
+    assert_true(io_read_file(path, 1 << 20, &lines, &size, &error));
+    assert_non_null(strstr(lines, "constant(peak = 0.25)"));
+    assert_null(strstr(lines, "0,25"));
+    free(lines);
+    int heard = 0;
+    const MdlGenerateOptions options = {.device = "cpu", .prompt = "a", .tokens = 4, .threads = 1};
+    assert_int_equal(mdl_generate(run_in(world, name), &options, commas_are_said, &heard, NULL), MDL_DONE);
+    assert_true(heard > 0);
+  }
+  setlocale(LC_ALL, "C");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(diagnostics_are_data),      cmocka_unit_test(an_error_without_a_place),
       cmocka_unit_test(a_callback_ends_the_run),   cmocka_unit_test(a_finished_run_takes_no_step),
       cmocka_unit_test(every_value_is_read_alike), cmocka_unit_test(pieces_of_ranks_are_joined),
+      cmocka_unit_test(numbers_have_points),
   };
   return cmocka_run_group_tests(tests, world_open, world_close);
 }

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/numeric.h"
+
 enum { THREADS_MAX = 64, STACK_BYTES = 16 << 20 };
 
 typedef struct {  // what the threads share
@@ -47,6 +49,7 @@ static void work_do(Work *work, bool watched) {
 }
 
 static void *work_main(void *argument) {
+  numeric_enter();
   work_do(argument, false);
   return NULL;
 }
