@@ -36,8 +36,7 @@ static bool read_all(int fd, size_t most, Buffer *buffer) {
   }
 }
 
-// Reads what was opened and closes it.
-static char *read_opened(int fd, const char *path, size_t most, size_t *length, FileError *error) {
+static char *read_from(int fd, const char *path, size_t most, size_t *length, FileError *error) {
   Buffer buffer = {0};
   if (!read_all(fd, most, &buffer)) {
     file_error(error, "read", path, errno);
@@ -48,13 +47,11 @@ static char *read_opened(int fd, const char *path, size_t most, size_t *length, 
     file_error(error, "read", path, ENOMEM);
     goto fail_read;
   }
-  close(fd);
   *length = buffer.length;
   return buffer.text;
 
 fail_read:
   buffer_free(&buffer);
-  close(fd);
   return NULL;
 }
 
@@ -71,7 +68,9 @@ static char *read_at_most(const char *path, bool regular, size_t most, size_t *l
     close(fd);
     return NULL;
   }
-  return read_opened(fd, path, most, length, error);
+  char *text = read_from(fd, path, most, length, error);
+  close(fd);
+  return text;
 }
 
 char *file_read(const char *path, size_t *length, FileError *error) {
@@ -82,9 +81,18 @@ char *file_read_text(const char *path, bool regular, size_t *length, FileError *
   return read_at_most(path, regular, FILE_TEXT_MOST, length, error);
 }
 
+char *file_read_stream(int fd, const char *name, size_t *length, FileError *error) {
+  return read_from(fd, name, FILE_TEXT_MOST, length, error);
+}
+
 bool file_exists(const char *path) {
   struct stat status;
   return stat(path, &status) == 0;
+}
+
+bool file_same(const char *a, const char *b) {
+  struct stat x, y;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
 static bool write_all(int fd, const char *bytes, size_t length) {

@@ -22,11 +22,15 @@ char *file_read(const char *path, size_t *length, FileError *error);
 enum { FILE_TEXT_MOST = 64 << 20 };
 char *file_read_text(const char *path, bool regular, size_t *length, FileError *error);
 
+// The same of what is open and stays so, called `name` in errors.
+char *file_read_stream(int fd, const char *name, size_t *length, FileError *error);
+
 // Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash. A link stays one, and a
 // device or a pipe is written to.
 bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);
 
 bool file_exists(const char *path);
+bool file_same(const char *a, const char *b);  // both are one file, which is there; through links too
 
 // Makes a directory and those above it; one that exists is no error.
 bool file_make_directories(const char *path, FileError *error);

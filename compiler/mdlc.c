@@ -50,37 +50,20 @@ static CompileOptions values_options(const Values *values, const char *file) {
   return options;
 }
 
-// All of stdin, on the heap.
-static char *stdin_read(size_t *length) {
-  Buffer text = {0};
-  char piece[4096];
-  buffer_text(&text, "");
-  for (size_t got; text.length <= FILE_TEXT_MOST && (got = fread(piece, 1, sizeof piece, stdin)) > 0;) {
-    buffer_bytes(&text, piece, got);
-  }
-  *length = text.length;
-  if (text.failed) {
-    buffer_free(&text);
-  }
-  return text.text;
-}
-
 static const char stdin_name[] = "<stdin>";
 
 // The text that "-" stands for: imports in it are looked for in the working directory. False: it could not be read.
 static bool check_stdin(Arena *arena, OpenText *open) {
   size_t length = 0;
-  char *text = stdin_read(&length);
-  const bool good = text && length <= FILE_TEXT_MOST;
-  if (good) {
+  FileError error;
+  char *text = file_read_stream(STDIN_FILENO, stdin_name, &length, &error);
+  if (text) {
     *open = (OpenText){stdin_name, arena_copy(arena, text, length + 1), length};
-  } else if (text) {
-    fprintf(stderr, "mdlc check: stdin has more than %d bytes\n", (int)FILE_TEXT_MOST);
   } else {
-    fprintf(stderr, "mdlc check: no memory for stdin\n");
+    fprintf(stderr, "mdlc check: %s\n", error.text);
   }
   free(text);
-  return good;
+  return text != NULL;
 }
 
 static int check_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -152,6 +135,19 @@ static void compile_tell_kernels(const Plan *plan, double seconds) {
   }
 }
 
+// What is made may not take the place of a text that it is made from. Says so.
+static bool takes_text(const Diag *diag, const char *command, const char *option, const char *out) {
+  for (int i = 0; i < diag->sources.count; i++) {
+    const char *text = diag->sources.at[i].path;
+    if (file_same(text, out)) {
+      fprintf(stderr, "mdlc %s: %s is read, and %s %s would overwrite it; give another name to what is made\n", command,
+              text, option, out);
+      return true;
+    }
+  }
+  return false;
+}
+
 static int compile_main(Arena *arena, const void *values, const OptionList *arguments) {
   const Values *compile = values;
   const char *targets[CUDA_AHEAD_TARGETS];
@@ -173,6 +169,9 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
   bool good = compile_plans(arena, diag, &options, &set);
   double seconds = seconds_now() - start;
   command_show(&compile->compile, diag, stderr);
+  if (good && takes_text(diag, "compile", "-o", compile->out)) {
+    return STATUS_USAGE;
+  }
   start = seconds_now();
   if (!good || !compile_kernels(arena, set, targets, count)) {
     return command_status(diag);
@@ -299,6 +298,9 @@ static int explain_main(Arena *arena, const void *values, const OptionList *argu
   if (!good) {
     return command_status(diag);
   }
+  if (flags->svg && takes_text(diag, "explain", "--svg", flags->svg)) {
+    return STATUS_USAGE;
+  }
   Explain explain = {.arena = arena, .diag = diag, .set = set, .view = &view, .full = flags->full};
   explain_render(&explain, flags->json ? RENDER_JSON : RENDER_TEXT, &text);
   if (!text.failed) {
@@ -314,14 +316,10 @@ static int fmt_file(Arena *arena, const Values *values, const char *path, bool *
   bool standard = strcmp(path, "-") == 0;
   size_t length = 0;
   FileError error = {.text = "no memory"};
-  char *text = standard ? stdin_read(&length) : file_read_text(path, false, &length, &error);
+  char *text = standard ? file_read_stream(STDIN_FILENO, stdin_name, &length, &error)
+                        : file_read_text(path, false, &length, &error);
   if (!text) {
     fprintf(stderr, "mdlc fmt: %s\n", error.text);
-    return STATUS_INPUT;
-  }
-  if (length > FILE_TEXT_MOST) {
-    fprintf(stderr, "mdlc fmt: stdin has more than %d bytes\n", (int)FILE_TEXT_MOST);
-    free(text);
     return STATUS_INPUT;
   }
   Diag *diag = diag_create(arena);

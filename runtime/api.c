@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/plain.h"
 #include "compiler/command.h"
 #include "compiler/plan/artefact.h"
@@ -179,6 +180,10 @@ MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
   const char *why = NULL;
+  if (plan->text && file_same(plan->text->file, path)) {
+    error_set(&error, 2, "the plan is made of %s, which %s would overwrite; give another name", plan->text->file, path);
+    return api_result(false, &error, to);
+  }
   Arena *arena = arena_create();
   bool done = arena ? artefact_write(arena, plan->set, path, &why) : error_set(&error, 3, "no memory");
   if (arena && !done) {

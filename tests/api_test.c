@@ -303,6 +303,23 @@ static void pieces_of_ranks_are_joined(void **state) {
   mdl_plan_close(cut);
 }
 
+static void a_plan_never_overwrites_its_text(void **state) {
+  char path[512];
+  snprintf(path, sizeof path, "%s", run_in(*state, "own.mdl"));
+  FILE *file = fopen(path, "w");
+  fputs(TEXT RECIPE, file);
+  fclose(file);
+  MdlError error;
+  MdlPlan *plan;
+  const MdlCompileOptions options = {.diagnostics = stderr};
+  assert_int_equal(mdl_compile(path, &options, &plan, &error), MDL_DONE);
+  assert_int_equal(mdl_plan_write(plan, path, &error), MDL_USAGE);
+  assert_non_null(strstr(error.text, "would overwrite"));
+  assert_false(mdl_plan_is(path));
+  assert_int_equal(mdl_plan_write(plan, run_in(*state, "own.mdlx"), &error), MDL_DONE);
+  mdl_plan_close(plan);
+}
+
 // --- a program that has set a locale ---
 
 // A locale whose numbers have a comma, made here, since machines have few; false: it cannot be.
@@ -395,9 +412,13 @@ static void numbers_have_points(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(diagnostics_are_data),      cmocka_unit_test(an_error_without_a_place),
-      cmocka_unit_test(a_callback_ends_the_run),   cmocka_unit_test(a_finished_run_takes_no_step),
-      cmocka_unit_test(every_value_is_read_alike), cmocka_unit_test(pieces_of_ranks_are_joined),
+      cmocka_unit_test(diagnostics_are_data),
+      cmocka_unit_test(an_error_without_a_place),
+      cmocka_unit_test(a_callback_ends_the_run),
+      cmocka_unit_test(a_finished_run_takes_no_step),
+      cmocka_unit_test(every_value_is_read_alike),
+      cmocka_unit_test(pieces_of_ranks_are_joined),
+      cmocka_unit_test(a_plan_never_overwrites_its_text),
       cmocka_unit_test(numbers_have_points),
   };
   return cmocka_run_group_tests(tests, world_open, world_close);

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
 #include "runtime/clock.h"
 #include "runtime/data/foreign_text.h"
@@ -158,9 +159,7 @@ static bool kind_check(const Reader *r) {
 }
 
 static bool apart(const char *read, const char *made, const char *out, Error *error) {
-  struct stat a, b;
-  return stat(read, &a) != 0 || stat(made, &b) != 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino ||
-         !S_ISREG(a.st_mode) ||
+  return !file_same(read, made) ||
          error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made", read, out);
 }
 

@@ -37,6 +37,17 @@ expect 1 "$MDL" train "$SMALL" --steps 1 --out taken
 mentions err "--resume"
 expect 1 "$MDL" train "$SMALL" --steps 1 --out data --data missing.txt
 mentions err "missing.txt"
+# What is made never takes the place of the text that it is made from, or of one that this imports; links lead there too.
+cp "$SMALL" made.mdl
+printf 'import made;\n' > main.mdl
+ln -s made.mdl made.svg
+for command in "compile made.mdl -o made.mdl" "compile made.mdl -o ./made.svg" "compile main.mdl -o made.mdl" \
+  "explain made.mdl --svg made.svg"; do
+  expect 2 "$MDLC" $command
+  mentions err "made.mdl is read" "would overwrite it"
+  cmp -s "$SMALL" made.mdl || die "a text was overwritten: mdlc $command"
+done
+expect 0 "$MDLC" compile made.mdl -o made.mdlx
 # A limit of files ends no program: it is told as a full disk is.
 limited() {
   bash -c "ulimit -f $1; shift; exec \"\$@\"" - "$@"

@@ -30,6 +30,13 @@ same "formatted" "$(cat out)" 'model m { loss = 1; }'
 expect 1 "$MDLC" fmt - < <(printf 'model {')
 mentions err "<stdin>:1:7"
 
+# What cannot be read is no empty text.
+for command in fmt check; do
+  expect 1 "$MDLC" $command - < .
+  [ ! -s out ] || die "something was said of a text that could not be read"
+  mentions err "cannot read '<stdin>': Is a directory"
+done
+
 # A language server says nothing but messages; without a client it ends.
 expect 1 "$MDLC" lsp < /dev/null
 [ ! -s out ] && [ ! -s err ] || die "the language server talks to itself"
