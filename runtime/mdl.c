@@ -119,6 +119,11 @@ static bool generate_prompts(Arena *arena, const char *path, OptionList *prompts
     fprintf(stderr, "mdl: %s\n", error.text);
     return false;
   }
+  if (memchr(text, 0, length)) {  // what is behind one would be left out without a word
+    fprintf(stderr, "mdl: %s holds zero bytes: it is no text with a prompt in each line\n", path);
+    free(text);
+    return false;
+  }
   const char **all = ARENA_ARRAY(arena, const char *, (size_t)prompts->count + length + 1);
   int count = prompts->count;
   for (int i = 0; i < count; i++) {

@@ -111,3 +111,6 @@ $("$MDL" generate run --tokens 9 --prompt "The")"
 : > empty.txt
 expect 1 "$MDL" generate run --prompts empty.txt
 mentions err "empty.txt has no line to go on with"
+printf 'You may\n\0The\n' > zero.txt  # the second prompt would be lost
+expect 1 "$MDL" generate run --tokens 2 --prompts zero.txt
+mentions err "zero.txt holds zero bytes"
