@@ -341,6 +341,11 @@ bool io_is_link(const char *path) {
   return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
 }
 
+bool io_named(const char *path) {
+  struct stat info;
+  return lstat(path, &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
 bool io_absent(const char *path) {
   struct stat info;
   return stat(path, &info) != 0 && (errno == ENOENT || errno == ENOTDIR);

@@ -61,6 +61,7 @@ bool io_target(const char *path, char target[IO_PATH_MAX], Error *error);
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error);
 bool io_is_link(const char *path);
 bool io_absent(const char *path);        // it is not there; false where that cannot be known
+bool io_named(const char *path);         // something has this name: also a link that leads nowhere
 uint64_t io_identity(const char *path);  // of what stands there now; 0: that cannot be known
 bool io_is_directory(const char *path);
 bool io_is_file(const char *path);

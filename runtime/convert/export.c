@@ -146,7 +146,7 @@ bool convert_copy_kept(const char *from, const char *to, bool config, bool *toke
     if (!io_path(source, error, "%s/%s", from, names[i]) || !io_path(target, error, "%s/%s", to, names[i])) {
       return false;
     }
-    if (!io_is_file(source)) {
+    if (!io_named(source)) {  // what is there and cannot be read is an error: weights without it would be other ones
       continue;
     }
     const bool done =
@@ -187,7 +187,7 @@ static bool beside_copy(const Export *x, const char *tokenizer, Error *error) {
     size_t size;
     done = io_path(from, error, "%.*s%s", slash ? (int)(slash - tokenizer + 1) : 0, tokenizer, names[i]) &&
            io_path(to, error, "%s/%s", x->part, names[i]);
-    if (done && io_is_file(from)) {
+    if (done && io_named(from)) {
       done = io_read_file(from, (size_t)1 << 30, &text, &size, error) && io_replace_file(NULL, to, text, size, error);
     }
     free(text);

@@ -1,13 +1,11 @@
 // source.c: finds, compares and reads weights.
-#define _GNU_SOURCE 1  // memfd_create
 #include "runtime/convert/source.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "compiler/compile.h"
+#include "lang/unit.h"
 #include "runtime/convert/adapters.h"
 #include "runtime/convert/constants.h"
 #include "runtime/convert/layer.h"
@@ -31,23 +29,12 @@ struct WeightSource {
 };
 
 bool numbers_of_text(Arena *arena, const char *text, ModelNumbers *numbers, Error *error) {
-  char path[64];
-  const size_t length = strlen(text);
-  const int fd = memfd_create("text", MFD_CLOEXEC);  // the compiler reads files
-  bool done = (fd >= 0 && write(fd, text, length) == (ssize_t)length) ||
-              error_set(error, 3, "no memory to read the text of the model");
-  snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-  if (done) {
-    Diag *diag = diag_create(arena);
-    const CompileOptions options = {.file = path, .layout = "single"};
-    done = compile_numbers(arena, diag, &options, numbers) ||
-           error_set(error, 1, "the text of the model does not compile: %s",
-                     diag->all.count ? diag->all.at[0].message : "no memory");
-  }
-  if (fd >= 0) {
-    close(fd);
-  }
-  return done;
+  Diag *diag = diag_create(arena);
+  const OpenText open = {"", text, strlen(text)};  // a name that no file has
+  const CompileOptions options = {.file = open.path, .layout = "single", .open = &open, .open_count = 1};
+  return compile_numbers(arena, diag, &options, numbers) ||
+         error_set(error, diag->no_memory ? 3 : 1, "the text of the model does not compile: %s",
+                   diag->all.count ? diag->all.at[0].message : "no memory");
 }
 
 bool weights_of_states(Arena *arena, const States *states, Weights *weights) {

@@ -119,6 +119,22 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   expect 0 "$MDL" eval words-back --batches 2
 fi
 
+# What came with the weights and cannot be read, as a link into a cache that was cleared, is not left out without a word.
+for file in tokenizer.json generation_config.json; do
+  cp -r llama-hf broken-hf
+  ln -s nowhere/$file broken-hf/$file
+  expect 1 "$MDL" convert broken-hf -o broken
+  mentions err "cannot read broken-hf/$file"
+  [ ! -e broken/plan.mdlx ] || die "a run was made"
+  rm -rf broken-hf broken
+done
+
+# Where /proc is not mounted, texts are read all the same.
+if unshare -m true 2> /dev/null; then
+  expect 0 unshare -m bash -c 'mount -t tmpfs none /proc && exec "$@"' - "$MDL" convert llama-run --to hf -o unmounted-hf
+  same "without /proc" "$(sha256sum < llama-hf/model.safetensors)" "$(sha256sum < unmounted-hf/model.safetensors)"
+fi
+
 # So does a model of SentencePiece, which is used where there is no tokenizer.json that can be read.
 cp "$ROOT/tests/sentence/bpe.model" .
 text pieces.mdl llama "${SIZES/256/700}"
