@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/names.h"
 #include "base/report.h"
+#include "base/stack.h"
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
 
@@ -527,12 +528,27 @@ static int run_words(const Program *program, const Command **command, int argc, 
   return *command ? command_main(program, *command, argc - 2, argv + 2) : STATUS_USAGE;
 }
 
+typedef struct {
+  const Program *program;
+  const Command **command;
+  int argc;
+  char **argv;
+  int status;
+} Words;
+
+static void words_run(void *context) {
+  Words *words = context;
+  words->status = run_words(words->program, words->command, words->argc, words->argv);
+}
+
 int options_main(const Program *program, int argc, char **argv) {
   const Command *command = NULL;
   streams_open();
   signal(SIGXFSZ, SIG_IGN);  // a limit of files is told as a full disk is
   report_install(program->name, program->version, argc, argv);
-  int status = run_words(program, &command, argc, argv);
+  Words words = {.program = program, .command = &command, .argc = argc, .argv = argv};
+  stack_ensure(words_run, &words);
+  int status = words.status;
   errno = 0;
   bool lost = fflush(stdout) != 0 || ferror(stdout);
   if (status == STATUS_DONE && lost && !(command && command->talks)) {

@@ -1,4 +1,5 @@
 // stack.c: see stack.h.
+#define _GNU_SOURCE  // pthread_setattr_default_np
 #include "base/stack.h"
 
 #include <pthread.h>
@@ -8,7 +9,7 @@
 
 #include "base/numeric.h"
 
-static const size_t deep = (size_t)1 << 30;
+static const size_t deep = (size_t)1 << 30, least = (size_t)2 << 20;
 
 typedef struct {
   void (*work)(void *context);
@@ -22,20 +23,51 @@ static void *deep_main(void *argument) {
   return NULL;
 }
 
-void stack_deep(void (*work)(void *context), void *context) {
-  struct rlimit limit;
+// Does the work in a thread with such a stack; false: there is none, and nothing was done.
+static bool apart(size_t bytes, void (*work)(void *context), void *context) {
   pthread_attr_t attributes;
   pthread_t thread;
   Deep call = {work, context};
-  bool begun = false;
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY && pthread_attr_init(&attributes) == 0) {
-    begun = pthread_attr_setstacksize(&attributes, deep) == 0 &&
-            pthread_create(&thread, &attributes, deep_main, &call) == 0;
-    pthread_attr_destroy(&attributes);
+  if (pthread_attr_init(&attributes) != 0) {
+    return false;
   }
+  const bool begun =
+      pthread_attr_setstacksize(&attributes, bytes) == 0 && pthread_create(&thread, &attributes, deep_main, &call) == 0;
+  pthread_attr_destroy(&attributes);
   if (begun) {
     pthread_join(thread, NULL);
-  } else {
+  }
+  return begun;
+}
+
+// glibc takes it from the limit.
+static void threads_ensure(void) {
+#ifdef __GLIBC__
+  pthread_attr_t attributes;
+  size_t size;
+  if (pthread_getattr_default_np(&attributes) == 0) {
+    if (pthread_attr_getstacksize(&attributes, &size) == 0 && size < least &&
+        pthread_attr_setstacksize(&attributes, least) == 0) {
+      pthread_setattr_default_np(&attributes);
+    }
+    pthread_attr_destroy(&attributes);
+  }
+#endif
+}
+
+void stack_ensure(void (*work)(void *context), void *context) {
+  struct rlimit limit;
+  threads_ensure();
+  const bool small = getrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur < least;
+  if (!small || !apart(least, work, context)) {
+    work(context);
+  }
+}
+
+void stack_deep(void (*work)(void *context), void *context) {
+  struct rlimit limit;
+  const bool room = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
+  if (!room || !apart(deep, work, context)) {
     work(context);
   }
 }

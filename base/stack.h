@@ -6,4 +6,8 @@
 // there is no such thread, or a limit of the address space (`ulimit -v`), it is done on the stack of the caller.
 void stack_deep(void (*work)(void *context), void *context);
 
+// For a program, around all that it does: its threads have stacks of 2 MiB at least, and so has the work, where a limit
+// (`ulimit -s`) says less: it is done in a thread then.
+void stack_ensure(void (*work)(void *context), void *context);
+
 #endif

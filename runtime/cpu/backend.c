@@ -243,8 +243,11 @@ static bool device_open(Device *device, const DeviceOptions *options, Error *err
   }
   device->pool = pool_create(options ? options->threads : 0);
   if (!device->pool) {
-    return error_set(error, 3, "the CPU backend could not start %d threads; ask for fewer with --threads",
-                     options ? options->threads : 0);
+    char count[32] = "one for each core";
+    if (options && options->threads > 0) {
+      snprintf(count, sizeof count, "%d", options->threads);
+    }
+    return error_set(error, 3, "the CPU backend could not start its threads (%s); ask for fewer with --threads", count);
   }
   return blas_open(&device->blas, pool_threads(device->pool), error) && memories_open(device, error) &&
          segments_open_safely(device, options ? options->order : 0, error) && workspaces_open(device, error);

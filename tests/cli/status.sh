@@ -57,3 +57,8 @@ mentions err "limited.mdlx" "File too large"
 [ ! -e limited.mdlx ] || die "a part of a plan has the name of one"
 expect 1 limited 60 "$MDL" train "$SMALL" --steps 2 --save-every 1 --out limited
 grep -q "File too large" out err || die "nobody said that files may be no larger"
+# A small limit of stacks ends no program either.
+for command in "train $SMALL --steps 2 --save-every 1 --out shallow" "eval shallow" "generate shallow --prompt A --tokens 2"; do
+  expect 0 bash -c "ulimit -s 64; exec \"\$@\"" - "$MDL" $command
+done
+expect 0 bash -c "ulimit -s 64; exec \"\$@\"" - "$MDLC" check "$SMALL"
