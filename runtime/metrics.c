@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "runtime/io.h"
 #include "runtime/json_guard.h"
+
+enum { DAMAGED_MOST = 99 };
 
 const char *metrics_number(char text[32], double number) {
   if (!isfinite(number)) {
@@ -84,6 +85,22 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
   return true;
 }
 
+bool metrics_damaged(const char *path, int n, char damaged[IO_PATH_MAX], Error *error) {
+  return n == 0 ? io_path(damaged, error, "%s" METRICS_DAMAGED, path)
+                : io_path(damaged, error, "%s" METRICS_DAMAGED "-%d", path, n);
+}
+
+// Beside those of before. Where there are very many, the last gives way.
+static bool damaged_keep(Metrics *metrics, const char *text, size_t size, Error *error) {
+  char damaged[IO_PATH_MAX];
+  do {
+    if (!metrics_damaged(metrics->path, metrics->damaged, damaged, error)) {
+      return false;
+    }
+  } while (io_named(damaged) && ++metrics->damaged < DAMAGED_MOST);
+  return io_replace_file(NULL, damaged, text, size, error);
+}
+
 static bool metrics_trim(Metrics *metrics, int64_t last, Error *error) {
   char *text;
   size_t size;
@@ -96,8 +113,7 @@ static bool metrics_trim(Metrics *metrics, int64_t last, Error *error) {
     done = error_set(error, 3, "no memory for %s", metrics->path);
   }
   if (done && metrics->bad_lines > 0) {
-    char damaged[IO_PATH_MAX];
-    done = io_path(damaged, error, "%s.damaged", metrics->path) && io_replace_file(NULL, damaged, text, size, error);
+    done = damaged_keep(metrics, text, size, error);
   }
   if (done && kept.length != size) {
     done = io_replace_file(NULL, metrics->path, kept.text, kept.length, error);

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "runtime/io.h"
 #include "runtime/shown.h"
 
 typedef struct {  // a NaN is written as null, and left out for val_loss and `validated`
@@ -44,6 +45,7 @@ typedef struct {
   int64_t bytes;      // of the file
   size_t bad_line;    // the first that is no line of metrics; 0: all are
   int64_t bad_lines;  // how many
+  int damaged;        // the number in the name of what is kept; 0: it has none
   MetricsPoint *points;
   int64_t count, capacity;
   FILE *echo;  // where each line is printed as well; NULL: nowhere
@@ -51,8 +53,11 @@ typedef struct {
 
 // Opens or creates the file. Lines after step `last`, a torn last line, and lines that are none of metrics are dropped,
 // so that a resumed run writes none twice; the points of the others are read. Where there were bad lines, the whole
-// file as it was is kept with the ending .damaged.
+// file as it was is kept with the ending .damaged, or .damaged-N, whose name was free: see metrics_damaged.
 bool metrics_open(Metrics *metrics, const char *path, int64_t last, Error *error);
+// Of what is kept. The N-th; 0: the first.
+#define METRICS_DAMAGED ".damaged"
+bool metrics_damaged(const char *path, int n, char damaged[IO_PATH_MAX], Error *error);
 void metrics_close(Metrics *metrics);  // also of one that was only zeroed
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error);
 bool metrics_sync(Metrics *metrics, Error *error);

@@ -162,11 +162,14 @@ static bool move(const Run *run, const char *name, Error *error) {
          error_set(error, 1, "cannot move %s to %s: %s", from, to, strerror(errno));
 }
 
-static bool events_move(const Run *run, Error *error) {
+// Of which there may be several.
+static bool others_move(const Run *run, Error *error) {
+  static const char damaged[] = "metrics.jsonl" METRICS_DAMAGED;
   DIR *open = opendir(run->path);
   bool done = open || error_set(error, 1, "cannot read %s: %s", run->path, strerror(errno));
   for (struct dirent *entry; done && (entry = readdir(open));) {
-    if (strncmp(entry->d_name, EVENTS_BEGIN, sizeof EVENTS_BEGIN - 1) == 0) {
+    if (strncmp(entry->d_name, EVENTS_BEGIN, sizeof EVENTS_BEGIN - 1) == 0 ||
+        strncmp(entry->d_name, damaged, sizeof damaged - 1) == 0) {
       done = move(run, entry->d_name, error);
     }
   }
@@ -177,7 +180,7 @@ static bool events_move(const Run *run, Error *error) {
 }
 
 bool run_set_aside(Run *run, Error *error) {
-  static const char *const names[] = {"metrics.jsonl", "metrics.jsonl.damaged", "loss.svg", "checkpoints"};
+  static const char *const names[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
   for (int n = 1;; n++) {
     if (!io_path(run->before, error, "%s/before-%d", run->path, n)) {
       return false;
@@ -195,6 +198,6 @@ bool run_set_aside(Run *run, Error *error) {
     }
   }
   run->checkpoint[0] = '\0';
-  return events_move(run, error) && io_make_directory(NULL, run->checkpoints, error) &&
+  return others_move(run, error) && io_make_directory(NULL, run->checkpoints, error) &&
          io_sync_directory(NULL, run->before, error) && io_sync_directory(NULL, run->path, error);
 }

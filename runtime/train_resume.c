@@ -158,13 +158,15 @@ static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Bu
 
 void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
   resume_say_passed(t, facts, notes);
-  if (t->metrics.bad_lines > 0) {
+  char damaged[IO_PATH_MAX];
+  Error ignored;
+  if (t->metrics.bad_lines > 0 && metrics_damaged(t->metrics.path, t->metrics.damaged, damaged, &ignored)) {
     log_line(&t->log,
              LOG_YELLOW
              "note      %lld line%s of %s, from line %zu on, %s none of metrics: left out; the file as it "
-             "was is %s.damaged" LOG_PLAIN,
+             "was is %s" LOG_PLAIN,
              (long long)t->metrics.bad_lines, t->metrics.bad_lines == 1 ? "" : "s", t->metrics.path,
-             t->metrics.bad_line, t->metrics.bad_lines == 1 ? "is" : "are", t->metrics.path);
+             t->metrics.bad_line, t->metrics.bad_lines == 1 ? "is" : "are", damaged);
   }
   if (facts->step == 0) {
     if (t->options->restart) {

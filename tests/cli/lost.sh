@@ -73,6 +73,16 @@ mentions out "metrics.jsonl: 1 lines are none of metrics"
 train "$SMALL" --steps 6 --out torn --resume
 mentions out "1 line of torn/metrics.jsonl, from line 1 on, is none of metrics"
 [ -f torn/metrics.jsonl.damaged ] || die "the file as it was is gone"
+first=$(cat torn/metrics.jsonl.damaged)
+printf 'nonsense\n' >> torn/metrics.jsonl
+train "$SMALL" --steps 6 --out torn --resume
+mentions out "the file as it was is torn/metrics.jsonl.damaged-1"
+same "what was damaged first" "$(cat torn/metrics.jsonl.damaged)" "$first"
+grep -q nonsense torn/metrics.jsonl.damaged-1 || die "the second file as it was is gone"
+cp -r torn anew
+train "$SMALL" --steps 1 --out anew --restart
+[ -f anew/before-1/metrics.jsonl.damaged ] && [ -f anew/before-1/metrics.jsonl.damaged-1 ] ||
+  die "--restart left behind what was damaged"
 same "after a torn line" "$(weights whole 6)" "$(weights torn 6)"
 
 # Other data of the same size is an error, unless it is asked for.
