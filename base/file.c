@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,24 @@ static bool write_special(const char *path, const void *bytes, size_t length, Fi
   return done;
 }
 
+// A file of a new name that begins with `path`, with the rights that new files have. -1: errno says why.
+static int create_beside(const char *path, char *temporary, size_t size) {
+  static atomic_uint number;
+  int fd = -1;
+  for (int tries = 0; fd < 0 && tries < 100; tries++) {
+    const unsigned mark = ((unsigned)getpid() * 2654435761u + atomic_fetch_add(&number, 40503u)) & 0xffffffu;
+    if ((size_t)snprintf(temporary, size, "%s.%06x", path, mark) >= size) {
+      errno = ENAMETOOLONG;
+      return -1;
+    }
+    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0 && errno != EEXIST) {
+      return -1;
+    }
+  }
+  return fd;
+}
+
 bool file_write_atomic(const char *given, const void *bytes, size_t length, FileError *error) {
   char temporary[PATH_MAX], resolved[PATH_MAX];
   const char *path = realpath(given, resolved) ? resolved : given;  // where links lead, so that they stay links
@@ -157,18 +176,12 @@ bool file_write_atomic(const char *given, const void *bytes, size_t length, File
   if (exists && !S_ISREG(status.st_mode)) {
     return write_special(given, bytes, length, error);
   }
-  int wanted = snprintf(temporary, sizeof temporary, "%s.XXXXXX", path);
-  if ((size_t)wanted >= sizeof temporary) {
-    file_error(error, "write", given, ENAMETOOLONG);
-    return false;
-  }
-  mode_t mode = exists ? status.st_mode & 0777 : 0644;
-  int fd = mkstemp(temporary);
+  int fd = create_beside(path, temporary, sizeof temporary);
   if (fd < 0) {
     file_error(error, "write", given, errno);
     return false;
   }
-  if (!write_all(fd, bytes, length) || fchmod(fd, mode) != 0 || fsync(fd) != 0) {
+  if (!write_all(fd, bytes, length) || (exists && fchmod(fd, status.st_mode & 0777) != 0) || fsync(fd) != 0) {
     file_error(error, "write", given, errno);
     close(fd);
     goto fail_write;

@@ -225,6 +225,24 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
   return true;
 }
 
+// Plans whose writing was killed: the name, a dot and six digits.
+static void plan_clean(const Run *run) {
+  static const char begin[] = "plan.mdlx.";
+  DIR *open = opendir(run->path);
+  for (struct dirent *entry; open && (entry = readdir(open));) {
+    char path[IO_PATH_MAX];
+    Error ignored;
+    const char *mark = entry->d_name + sizeof begin - 1;
+    if (strncmp(entry->d_name, begin, sizeof begin - 1) == 0 && strlen(mark) == 6 &&
+        strspn(mark, "0123456789abcdef") == 6 && run_file(run, entry->d_name, path, &ignored)) {
+      unlink(path);
+    }
+  }
+  if (open) {
+    closedir(open);
+  }
+}
+
 bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   // Another process that still trained there would save newer ones until the lock is taken.
   if (!run_find_to_resume(run, out, model, error) || !run_lock(run, error) || !run_no_links(run, error) ||
@@ -232,6 +250,7 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error) {
     return false;
   }
   checkpoint_clean(run->checkpoints);
+  plan_clean(run);
   return true;
 }
 

@@ -15,3 +15,9 @@ wait $! || { cat log >&2; die "the last continuation failed"; }
 same "killed and not" "$(weights whole 60)" "$(weights killed 60)"
 grep -q "" killed/metrics.jsonl
 same "steps of metrics" "$(losses whole)" "$(losses killed)"
+
+# What a kill leaves of a plan is removed when the run goes on, and nothing else that is called alike.
+touch killed/plan.mdlx.0a1b2c killed/plan.mdlx.backup
+train killed --resume --steps 61
+[ ! -e killed/plan.mdlx.0a1b2c ] || die "a part of a plan is left"
+[ -e killed/plan.mdlx.backup ] || die "a file of somebody else was removed"

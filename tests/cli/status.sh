@@ -48,6 +48,12 @@ for command in "compile made.mdl -o made.mdl" "compile made.mdl -o ./made.svg" "
   cmp -s "$SMALL" made.mdl || die "a text was overwritten: mdlc $command"
 done
 expect 0 "$MDLC" compile made.mdl -o made.mdlx
+# What others may not read says the user's mask; a file that is replaced keeps what it has.
+(umask 077 && "$MDLC" compile made.mdl -o masked.mdlx > out)
+same "rights of a plan" "$(stat -c %a masked.mdlx)" 600
+chmod 640 masked.mdlx
+expect 0 "$MDLC" compile made.mdl -o masked.mdlx
+same "rights of a plan that is replaced" "$(stat -c %a masked.mdlx)" 640
 # A limit of files ends no program: it is told as a full disk is.
 limited() {
   bash -c "ulimit -f $1; shift; exec \"\$@\"" - "$@"
