@@ -2,11 +2,12 @@
 #include "base/buffer.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool buffer_reserve(Buffer *buffer, size_t extra) {
+bool buffer_reserve(Buffer *buffer, size_t extra) {
   if (buffer->failed) {
     return false;
   }
@@ -14,6 +15,10 @@ static bool buffer_reserve(Buffer *buffer, size_t extra) {
     return true;
   }
   size_t capacity = buffer->capacity ? buffer->capacity : 256;
+  if (extra >= SIZE_MAX / 2 - buffer->length) {
+    buffer->failed = true;
+    return false;
+  }
   while (capacity - buffer->length <= extra) {
     capacity *= 2;
   }

@@ -13,6 +13,7 @@ typedef struct {
   bool failed;
 } Buffer;
 
+bool buffer_reserve(Buffer *buffer, size_t extra);  // so many bytes more need no further memory; false: failed
 void buffer_bytes(Buffer *buffer, const void *bytes, size_t length);
 void buffer_text(Buffer *buffer, const char *text);
 void buffer_format(Buffer *buffer, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -37,9 +37,23 @@ static bool read_all(int fd, size_t most, Buffer *buffer) {
   }
 }
 
+// Takes the memory of a file at once: one that has more bytes than the machine is refused before it is read.
+static bool size_fits(int fd, size_t most, Buffer *buffer) {
+  struct stat status;
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+    return true;
+  }
+  if ((uint64_t)status.st_size > most) {
+    errno = EFBIG;
+    return false;
+  }
+  errno = ENOMEM;
+  return buffer_reserve(buffer, (size_t)status.st_size);
+}
+
 static char *read_from(int fd, const char *path, size_t most, size_t *length, FileError *error) {
   Buffer buffer = {0};
-  if (!read_all(fd, most, &buffer)) {
+  if (!size_fits(fd, most, &buffer) || !read_all(fd, most, &buffer)) {
     file_error(error, "read", path, errno);
     goto fail_read;
   }

@@ -287,7 +287,7 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to
   if (done && text.failed) {
     done = error_set(&error, 3, "no memory");
   }
-  if (done && text.text) {
+  if (!text.failed && text.text) {
     plain_put(out, text.text);
   }
   buffer_free(&text);

@@ -77,6 +77,34 @@ static bool outcome(bool done, CheckpointFacts *facts, Error *error) {
   return done;
 }
 
+// Its hash, format and version. What has a hash is held to it, whatever it says: a version that was changed is damage,
+// and none of a program to come.
+static bool manifest_holds(const char *path, json_t **root, Error *error) {
+  char hash[17];
+  if (!checkpoint_manifest_hash(*root, hash)) {
+    json_decref(*root);
+    return error_set(error, 3, "no memory to read %s/manifest.json", path);
+  }
+  const char *format = json_string_value(json_object_get(*root, "format"));
+  const json_int_t version = json_integer_value(json_object_get(*root, "version"));
+  const json_t *has = json_object_get(*root, CHECKPOINT_MANIFEST_HASH);
+  const char *said = json_string_value(has);
+  const bool known =
+      format && strcmp(format, "mdl checkpoint") == 0 && version >= CHECKPOINT_OLDEST && version <= CHECKPOINT_VERSION;
+  bool done = !(has || (known && version > 1)) || (said && strcmp(said, hash) == 0);
+  if (!done) {
+    manifest_damaged(path, "was changed: its hash does not fit what it says", error);
+  } else if (!known) {
+    done =
+        error_set(error, 1, "%s is a checkpoint of format '%.80s' version %lld; this program reads versions %d to %d",
+                  path, format ? format : "unknown", (long long)version, CHECKPOINT_OLDEST, CHECKPOINT_VERSION);
+  }
+  if (!done) {
+    json_decref(*root);
+  }
+  return done;
+}
+
 static bool manifest_open(const char *path, json_t **root, Error *error) {
   char file[IO_PATH_MAX], *text;
   size_t size;
@@ -88,7 +116,7 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
     return manifest_damaged(path, "is not there", error);
   }
   if (!io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
-    return false;
+    return io_longer(file, MANIFEST_MAX) ? manifest_damaged(path, "is larger than any that was saved", error) : false;
   }
   bool starved;
   *root = json_read(text, size, JSON_REJECT_DUPLICATES, &why, &starved);
@@ -100,27 +128,7 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
     json_decref(*root);
     return manifest_damaged(path, "is not JSON", error);
   }
-  const char *format = json_string_value(json_object_get(*root, "format"));
-  json_int_t version = json_integer_value(json_object_get(*root, "version"));
-  if (!format || strcmp(format, "mdl checkpoint") != 0 || version < CHECKPOINT_OLDEST || version > CHECKPOINT_VERSION) {
-    error_set(error, 1, "%s is a checkpoint of format '%.80s' version %lld; this program reads versions %d to %d", path,
-              format ? format : "unknown", (long long)version, CHECKPOINT_OLDEST, CHECKPOINT_VERSION);
-    json_decref(*root);
-    return false;
-  }
-  char hash[17];
-  if (!checkpoint_manifest_hash(*root, hash)) {
-    json_decref(*root);
-    return error_set(error, 3, "no memory to read %s", file);
-  }
-  // What has a hash is held to it, whatever its version says.
-  const json_t *has = json_object_get(*root, CHECKPOINT_MANIFEST_HASH);
-  const char *said = json_string_value(has);
-  if ((has || version > 1) && (!said || strcmp(said, hash) != 0)) {
-    json_decref(*root);
-    return manifest_damaged(path, "was changed: its hash does not fit what it says", error);
-  }
-  return true;
+  return manifest_holds(path, root, error);
 }
 
 // The step that a directory is called by, or -1: it may have been given another name.

@@ -97,24 +97,31 @@ static bool step_verify(const char *path, Buffer *out, int64_t *damaged, bool *g
   return true;
 }
 
+// One that cannot be read does not keep the others from being looked at.
 static bool run_verify(const Run *run, Buffer *out, int64_t *damaged, Error *error) {
   int64_t *steps, good_step = -1;
-  int count, removed = 0;
+  int count, removed = 0, unread = 0;
   if (!checkpoint_steps(run->checkpoints, &steps, &count, error)) {
     return false;
   }
-  bool done = true;
-  for (int i = 0; done && i < count; i++) {
+  for (int i = 0; i < count; i++) {
     char path[IO_PATH_MAX];
     bool good = false, gone = false;
-    done = io_path(path, error, "%s/step-%08lld", run->checkpoints, (long long)steps[i]) &&
-           step_verify(path, out, damaged, &good, &gone, error);
+    Error why = {0};
+    if (!io_path(path, &why, "%s/step-%08lld", run->checkpoints, (long long)steps[i]) ||
+        !step_verify(path, out, damaged, &good, &gone, &why)) {
+      *error = unread++ == 0 || why.status == 3 ? why : *error;
+      if (why.status == 3) {
+        break;
+      }
+      buffer_format(out, "UNREAD   %s\n", why.text);
+    }
     removed += gone;
     good_step = good && good_step < 0 ? steps[i] : good_step;
   }
   free(steps);
   count -= removed;
-  if (!done) {
+  if (unread > 0) {
     return false;
   }
   aside_list(run, out);

@@ -64,6 +64,27 @@ expect 0 "$MDL" verify damaged/checkpoints/step-00000006
 expect 1 "$MDL" verify "$ROOT/tests"
 mentions err "neither a run nor a checkpoint"
 
+# So are a version that was changed, which is none of a program to come, and a manifest beyond all sizes.
+for way in version size; do
+  cp -r run odd
+  manifest=odd/checkpoints/step-00000004/manifest.json
+  if [ $way = version ]; then sed -i 's/"version": [0-9]*/"version": 99/' $manifest; else truncate -s 1T $manifest; fi
+  expect 1 "$MDL" verify odd
+  mentions out "step-00000004 is damaged" "2 checkpoints, 1 damaged"
+  train "$SMALL" --steps 6 --out odd --resume
+  mentions out "it is kept as odd/checkpoints/damaged-00000004" "training goes on from step 2"
+  rm -r odd
+done
+
+# One that cannot be read, as behind a bad sector, keeps the others from nothing.
+if strace -f -qq -o /dev/null true 2> /dev/null; then
+  expect 1 strace -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:error=EIO \
+    -P "$PWD/run/checkpoints/step-00000004/model.safetensors" "$MDL" verify "$PWD/run"
+  mentions out "UNREAD   cannot read $PWD/run/checkpoints/step-00000004/model.safetensors" \
+    "good     $PWD/run/checkpoints/step-00000002: whole"
+  mentions err "Input/output error"
+fi
+
 # A torn line, and one that is none, block nothing.
 cp -r run torn
 sed -i '1s/.*/{"step": 1, "lo/' torn/metrics.jsonl
