@@ -5,6 +5,7 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
+#include <fenv.h>
 #include <locale.h>
 #include <math.h>
 #include <stdlib.h>
@@ -410,6 +411,24 @@ static void numbers_have_points(void **state) {
   setlocale(LC_ALL, "C");
 }
 
+// A program that rounds in another way has the losses of one that does not.
+static void floats_are_those_of_c(void **state) {
+  MdlPlan *plan = compiled(TEXT RECIPE, NULL);
+  double plain = NAN, other = NAN;
+  for (int i = 0; i < 2; i++) {
+    MdlTrainer *trainer = opened(*state, plan, i == 0 ? "nearest" : "upward", 3);
+    fesetround(i == 0 ? FE_TONEAREST : FE_UPWARD);
+    for (int step = 0; step < 3; step++) {
+      *(i == 0 ? &plain : &other) = stepped(trainer).loss;
+    }
+    assert_int_equal(fegetround(), i == 0 ? FE_TONEAREST : FE_UPWARD);
+    fesetround(FE_TONEAREST);
+    mdl_trainer_close(trainer);
+  }
+  assert_true(plain == other);
+  mdl_plan_close(plan);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(diagnostics_are_data),
@@ -420,6 +439,7 @@ int main(void) {
       cmocka_unit_test(pieces_of_ranks_are_joined),
       cmocka_unit_test(a_plan_never_overwrites_its_text),
       cmocka_unit_test(numbers_have_points),
+      cmocka_unit_test(floats_are_those_of_c),
   };
   return cmocka_run_group_tests(tests, world_open, world_close);
 }
