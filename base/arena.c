@@ -2,6 +2,7 @@
 #include "base/arena.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,10 @@ typedef struct Loan {
 
 enum { LOAN_HEADER = (sizeof(Loan) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN };
 
+enum { KEPT_MOST = 256 };
+static atomic_int kept_count;
+static atomic_uintptr_t kept[KEPT_MOST];  // what arena_keep was given
+
 struct Arena {
   Chunk *chunks;
   Loan *loans;
@@ -50,8 +55,27 @@ Arena *arena_create(void) {
   return calloc(1, sizeof(Arena));
 }
 
+void arena_keep(const void *inside) {
+  const int at = atomic_fetch_add(&kept_count, 1);
+  if (at < KEPT_MOST) {
+    atomic_store(&kept[at], (uintptr_t)inside);
+  }
+}
+
+static bool is_kept(const Arena *arena) {
+  const int count = atomic_load(&kept_count);
+  bool found = count > KEPT_MOST;  // there is no knowing
+  for (const Chunk *chunk = arena->chunks; chunk && count > 0 && !found; chunk = chunk->next) {
+    for (int i = 0; i < count && !found; i++) {
+      const uintptr_t at = atomic_load(&kept[i]);
+      found = at >= (uintptr_t)chunk && at - (uintptr_t)chunk < chunk->size;
+    }
+  }
+  return found;
+}
+
 void arena_destroy(Arena *arena) {
-  if (!arena) {
+  if (!arena || is_kept(arena)) {
     return;
   }
   for (Chunk *chunk = arena->chunks; chunk;) {

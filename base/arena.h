@@ -16,6 +16,8 @@ typedef struct Arena Arena;
 
 Arena *arena_create(void);  // NULL when out of memory
 void arena_destroy(Arena *arena);
+// The arena that this lies in is never freed, whoever destroys it: a thread that nobody can end has it. For a few.
+void arena_keep(const void *inside);
 void *arena_alloc(Arena *arena, size_t size);
 void *arena_copy(Arena *arena, const void *data, size_t size);
 char *arena_format(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -100,6 +101,22 @@ static int64_t members_busy(const Crew *crew) {
   return busy;
 }
 
+static atomic_bool gave_up;
+
+bool crew_gave_up(void) {
+  return atomic_load(&gave_up);
+}
+
+// The thread that does not come back may still use all of it: the plans too, whatever becomes of them.
+static void crew_give_up(Crew *crew) {
+  crew->stuck = true;
+  atomic_store(&gave_up, true);
+  arena_keep(crew->set);
+  for (int i = 0; i < crew->set->count; i++) {
+    arena_keep(crew->set->plans[i]);
+  }
+}
+
 // Until all members are done with the newest job; with the mutex held. False: one of them was given up.
 static bool crew_wait(Crew *crew) {
   double waited = 0;
@@ -112,7 +129,7 @@ static bool crew_wait(Crew *crew) {
       waited = ranks_failed(crew->ranks, &cause) ? waited + 1 : 0;
     }
     if (waited > GRACE_SECONDS) {
-      crew->stuck = true;
+      crew_give_up(crew);
       return false;
     }
   }
@@ -203,7 +220,7 @@ bool crew_create(const PlanSet *set, const Backend *backend, int threads, const 
 void crew_destroy(Crew *crew) {
   Error ignored;
   if (crew->stuck) {
-    return;  // the thread that did not come back may still use all of it
+    return;
   }
   crew_do(crew, JOB_STOP, PROGRAM_INITIALISE, &ignored);
   for (int64_t r = 0; r < crew->started; r++) {

@@ -6,7 +6,8 @@
 
 typedef struct Crew Crew;
 
-// `threads`: of all ranks together, 0 for all cores; each rank has at least its own. The set must outlive the crew.
+// `threads`: of all ranks together, 0 for all cores; each rank has at least its own. The set must outlive the crew: it
+// and its plans lie in arenas, or are never freed.
 bool crew_create(const PlanSet *set, const Backend *backend, int threads, const RanksOptions *options, Crew **crew,
                  Error *error);
 void crew_destroy(Crew *crew);
@@ -14,7 +15,8 @@ Ranks *crew_ranks(const Crew *crew);
 Device *crew_device(const Crew *crew, int64_t rank);
 
 // Runs a program on all ranks and returns when all have ended it, or given up after one failed. A rank that does not
-// come back even then is left alone, and its memory with it.
+// come back even then is left alone, and its memory with it: that of the crew, and the arenas that the plans lie in.
 bool crew_run(Crew *crew, ProgramKind program, Error *error);
+bool crew_gave_up(void);  // was a rank left alone, of any crew? Then the process may have to end without cleaning up
 
 #endif

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -11,6 +12,7 @@
 #include "base/plain.h"
 #include "compiler/command.h"
 #include "runtime/convert_command.h"
+#include "runtime/crew.h"
 #include "runtime/data_command.h"
 #include "runtime/eval_command.h"
 #include "runtime/train_command.h"
@@ -427,5 +429,10 @@ int main(int argc, char **argv) {
       .other = "mdlc",
       .others = "check|compile|explain|print|fmt|lsp",
       .on_file = "train"};
-  return options_main(&program, argc, argv);
+  const int status = options_main(&program, argc, argv);
+  if (crew_gave_up()) {  // it may use what libraries free when a program ends
+    fflush(NULL);
+    _exit(status);
+  }
+  return status;
 }

@@ -6,12 +6,14 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "runtime/cpu/order.h"
+#include "runtime/crew.h"
 #include "runtime/element.h"
 #include "tests/ranks_support.h"
 
@@ -426,6 +428,43 @@ static void test_errors_end_all(void **state) {
   world_destroy(&world);
 }
 
+static atomic_int late;  // ranks that have begun; -2: one has come back, and the plan is what it was; -3: it is not
+static const char *late_name;
+
+static bool late_run(Device *device, ProgramKind program, Error *error) {
+  (void)device;
+  (void)program;
+  if (atomic_fetch_add(&late, 1) > 0) {
+    return error_set(error, 1, "the disk is on fire");
+  }
+  nanosleep(&(struct timespec){.tv_sec = 13}, NULL);
+  atomic_store(&late, strcmp(late_name, "all") == 0 ? -2 : -3);
+  return true;
+}
+
+// A rank that does not come back is given up. When it does, its plan is still there, whoever has closed it.
+static void test_given_up(void **state) {
+  (void)state;
+  World world = two_collectives((const int64_t[]){2}, 1);
+  static Backend backend;
+  backend = backend_cpu;
+  backend.run = late_run;
+  Session session;
+  Error error = {0};
+  late_name = arena_format(world.arena, "all");
+  assert_true(session_open_ranks(&session, &world.set, &backend, &(SessionOptions){.threads = 1}, &error));
+  assert_false(crew_gave_up());
+  assert_false(session_run(&session, PROGRAM_TRAIN, 1, &error));
+  assert_int_equal(error.status, 5);
+  assert_true(crew_gave_up());
+  session_close(&session);
+  world_destroy(&world);
+  for (int i = 0; i < 2000 && atomic_load(&late) >= 0; i++) {
+    nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+  }
+  assert_int_equal(atomic_load(&late), -2);
+}
+
 static void test_what_cannot_be_opened(void **state) {
   (void)state;
   World world = two_collectives((const int64_t[]){4}, 1);
@@ -470,6 +509,7 @@ int main(void) {
       cmocka_unit_test(test_who_is_to_blame),
       cmocka_unit_test(test_waiting_in_a_ring),
       cmocka_unit_test(test_errors_end_all),
+      cmocka_unit_test(test_given_up),
       cmocka_unit_test(test_what_cannot_be_opened),
       cmocka_unit_test(test_faults_are_read),
   };
