@@ -190,7 +190,7 @@ static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) 
     closedir(directory);
   }
   if (best < 0) {
-    return error_set(error, 1, "there is no run runs/%s-<n> to resume; name its directory with --out", model);
+    return error_set(error, 1, "there is no run runs/%s-<n> to go on with; name its directory with --out", model);
   }
   return io_path(path, error, "runs/%s-%ld", model, best);
 }
@@ -202,7 +202,8 @@ static bool run_find_to_resume(Run *run, const char *out, const char *model, Err
     return false;
   }
   if (io_absent(path)) {
-    return error_set(error, 1, "there is no run directory %s to resume; leave --resume out to begin one", path);
+    return error_set(error, 1,
+                     "there is no run directory %s to go on with; leave --resume or --restart out to begin one", path);
   }
   return run_find(run, path, error);
 }

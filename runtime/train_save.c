@@ -60,6 +60,14 @@ static bool saved_judge(Trainer *t, const CheckpointFacts *facts, Error *error) 
         "with them; give --from other weights",
         facts->not_finite);
   }
+  if (facts->not_finite[0] && t->good < 0) {
+    return error_set(error, 4,
+                     "training diverged: '%s' holds numbers that are not finite after step %lld; the checkpoint is "
+                     "marked so, and there is no good one to go on from: --restart with %sa lower learning rate begins "
+                     "anew",
+                     facts->not_finite, (long long)facts->step,
+                     t->options->from ? "other weights, if these were not finite before, or " : "");
+  }
   if (facts->not_finite[0]) {
     return error_set(error, 4,
                      "training diverged: '%s' holds numbers that are not finite after step %lld; the checkpoint is "

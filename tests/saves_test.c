@@ -164,6 +164,11 @@ static void test_poisoned_parameters_stop(void **state) {
   expect_log(world, "run", "step-00000030 holds numbers in 'table' that are not finite");
   expect_log(world, "run", "training goes on from step 20");
   assert_true(there(world, "run/checkpoints/step-00000040") && !there(world, "run/checkpoints/step-00000030"));
+  // Where none is good, nobody is sent back to one.
+  plan->run.optimizer = "poison";
+  plan->run.save_every = 30;
+  assert_false(train(world, plan, "first", (Wanted){.keep = 1}, &error));
+  expect_words(error.text, "there is no good one to go on from: --restart");
 }
 
 static void test_infinite_rate_stops(void **state) {
