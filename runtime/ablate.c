@@ -99,9 +99,10 @@ static bool directory_make(Ablate *ablate, Error *error) {
         !io_path(file, error, "%s/ablate.jsonl", out)) {
       return false;
     }
-    bool taken;
-    return io_lock(out, &ablate->lock, &taken, error) &&
-           (!taken || error_set(error, 1, "another ablation is writing into %s; choose another --out", out)) &&
+    IoLock lock;
+    return io_lock(out, &ablate->lock, &lock, error) &&
+           (lock != IO_LOCK_TAKEN ||
+            error_set(error, 1, "another ablation is writing into %s; choose another --out", out)) &&
            (!io_is_file(file) ||
             error_set(error, 1, "%s holds an ablation already; remove it or choose another --out", out));
   }

@@ -175,9 +175,10 @@ bool io_make_path(const char *path, Error *error) {
   return io_failed("create directory", path, error);
 }
 
-bool io_lock(const char *path, int *fd, bool *taken, Error *error) {
+bool io_lock(const char *path, int *fd, IoLock *lock, Error *error) {
   *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  *taken = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  *lock = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 ? errno == EWOULDBLOCK ? IO_LOCK_TAKEN : IO_LOCK_NONE
+                                                         : IO_LOCK_HELD;
   return *fd >= 0 || error_set(error, 1, "cannot open the directory %s: %s", path, strerror(errno));
 }
 

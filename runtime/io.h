@@ -40,9 +40,10 @@ bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Erro
 bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 bool io_make_path(const char *path, Error *error);  // mkdir -p; the names are flushed
-// Opens a directory and locks it for this process. *taken: another one has it; then *fd is open all the same. A file
-// system without locks is used without one.
-bool io_lock(const char *path, int *fd, bool *taken, Error *error);
+// Opens a directory and locks it for this process. Where another one has it, or the file system has no locks, *fd is
+// open all the same.
+typedef enum { IO_LOCK_HELD, IO_LOCK_TAKEN, IO_LOCK_NONE } IoLock;
+bool io_lock(const char *path, int *fd, IoLock *lock, Error *error);
 bool io_remove_tree(const char *path);  // best effort; false if something is left
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error);  // exactly size bytes
 // A regular file of `flags` for open, made with them where O_CREAT is among them; *fd -1 and false otherwise. A pipe in

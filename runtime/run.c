@@ -19,9 +19,11 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 }
 
 static bool run_lock(Run *run, Error *error) {
-  bool taken;
-  return io_lock(run->path, &run->lock, &taken, error) &&
-         (!taken ||
+  IoLock lock;
+  const bool done = io_lock(run->path, &run->lock, &lock, error);
+  run->unlocked = lock == IO_LOCK_NONE;
+  return done &&
+         (lock != IO_LOCK_TAKEN ||
           error_set(error, 1,
                     "%s is being trained already, by another process or a trainer of this one that is not closed; "
                     "wait for it or choose another --out",

@@ -15,6 +15,7 @@ typedef struct {
   uint64_t identity;             // of that directory: another one may take its place
   char before[IO_PATH_MAX];      // where run_set_aside put what there was; empty: it did not
   int lock;                      // a file descriptor, or -1
+  bool unlocked;                 // the file system has no locks: another program may train here
 } Run;
 
 // A fresh directory: `out`, which must not exist or be empty, or with NULL the first free runs/<model>-<n>.

@@ -192,3 +192,20 @@ if strace -f -qq -o /dev/null true 2> /dev/null; then
   mentions out "metrics of step 2 were not written"
   saved flushed 6 || die "nothing was saved"
 fi
+
+# A second program is refused.
+"$MDL" train "$SMALL" --steps 1000000 --save-every 1 --out busy > log 2>&1 &
+wait_for 60 saved busy 1
+for option in --resume --restart; do
+  expect 1 "$MDL" train busy $option
+  mentions err "busy is being trained already"
+done
+kill -INT $!
+wait $! || true
+[ ! -e busy/before-1 ] || die "the run was set aside while it was trained"
+
+# Where a file system has no locks, nothing keeps another program out, which is said.
+if strace -f -qq -o /dev/null true 2> /dev/null; then
+  expect 0 strace -f -qq -o /dev/null -e trace=flock -e inject=flock:error=ENOLCK "$MDL" train "$SMALL" --steps 2 --out unlocked
+  mentions out "the file system of unlocked has no locks: see to it that no other program trains in it"
+fi
