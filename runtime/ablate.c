@@ -103,7 +103,7 @@ static bool directory_make(Ablate *ablate, Error *error) {
     return io_lock(out, &ablate->lock, &lock, error) &&
            (lock != IO_LOCK_TAKEN ||
             error_set(error, 1, "another ablation is writing into %s; choose another --out", out)) &&
-           (!io_is_file(file) ||
+           (!io_named(file) ||
             error_set(error, 1, "%s holds an ablation already; remove it or choose another --out", out));
   }
   if (ablate->options->dry) {

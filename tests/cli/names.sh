@@ -23,6 +23,12 @@ ln -s "$PWD/folder" linked/checkpoints
 expect 1 "$MDL" train "$SMALL" --steps 3 --out linked --resume
 mentions err "linked/checkpoints is a link"
 [ -d folder/saving-00000001 ] && [ -d folder/step-00000001 ] || die "a folder elsewhere was removed"
+# So it is with an ablation: a link that leads nowhere yet is none to write through.
+mkdir rows
+ln -s ../elsewhere rows/ablate.jsonl
+expect 1 "$MDL" ablate "$SMALL" batch=2,4 --steps 1 --out rows
+mentions err "rows holds an ablation already"
+[ ! -e elsewhere ] || die "an ablation wrote elsewhere"
 # The run itself may be a link.
 ln -s "$PWD/run" alias
 train "$SMALL" --steps 3 --out alias --resume
