@@ -92,6 +92,17 @@ void buffer_shell(Buffer *buffer, const char *word) {
   buffer_text(buffer, "'");
 }
 
+const char *buffer_word(char *to, size_t size, const char *word) {
+  Buffer quoted = {0};
+  buffer_shell(&quoted, word);
+  const bool fits = !quoted.failed && quoted.text && quoted.length < size;
+  if (fits) {
+    memcpy(to, quoted.text, quoted.length + 1);
+  }
+  buffer_free(&quoted);
+  return fits ? to : word;
+}
+
 void buffer_free(Buffer *buffer) {
   free(buffer->text);
   *buffer = (Buffer){0};

@@ -20,6 +20,8 @@ void buffer_format(Buffer *buffer, const char *format, ...) __attribute__((forma
 void buffer_repeat(Buffer *buffer, char c, int count);
 void buffer_xml(Buffer *buffer, const char *text);    // with entities for &, < and >; NULL: nothing
 void buffer_shell(Buffer *buffer, const char *word);  // a path as a word of the shell: in quotes where it needs them
-void buffer_free(Buffer *buffer);                     // leaves it empty and usable
+// The same in `to`, which is returned; `word` as it is where it has no room there.
+const char *buffer_word(char *to, size_t size, const char *word);
+void buffer_free(Buffer *buffer);  // leaves it empty and usable
 
 #endif

@@ -77,12 +77,12 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
   } else if (!io_path(run->path, error, "%s", out) || !io_make_path(out, error)) {
     return false;
   } else if (!directory_empty(out)) {
-    char plan[IO_PATH_MAX];
+    char plan[IO_PATH_MAX], word[IO_PATH_MAX];
     Error ignored;
     bool run_there = io_path(plan, &ignored, "%s/plan.mdlx", out) && io_is_file(plan);
     return error_set(error, 1, "the directory %s is not empty; give another --out%s%s%s", out,
-                     run_there ? ", or continue the run in it: mdl train " : "", run_there ? out : "",
-                     run_there ? " --resume" : "");
+                     run_there ? ", or continue the run in it: mdl train " : "",
+                     run_there ? buffer_word(word, sizeof word, out) : "", run_there ? " --resume" : "");
   }
   // The names on the way to a checkpoint must be on the disk before it is: that of `checkpoints` is flushed when the
   // plan is written (run_write_plan).

@@ -95,11 +95,12 @@ static bool is_directory(const char *path) {
 static void text_hint(const char *run) {
   char text[4096];
   struct stat info;
+  char from[4096], out[4096];
   if (snprintf(text, sizeof text, "%s/resolved.mdl", run) < (int)sizeof text && stat(text, &info) == 0 &&
       S_ISREG(info.st_mode)) {
     fprintf(stderr,
-            "mdl train: the text of the run is there: `mdl train %s --out %s --resume` compiles it and goes on\n", text,
-            run);
+            "mdl train: the text of the run is there: `mdl train %s --out %s --resume` compiles it and goes on\n",
+            buffer_word(from, sizeof from, text), buffer_word(out, sizeof out, run));
   }
 }
 

@@ -26,6 +26,7 @@ static const char *chosen_precision(const char *resolved, int *length) {
 
 static void resume_warn_precision(Trainer *t) {
   int was, is;
+  char word[IO_PATH_MAX];
   const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
   if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
     log_line(
@@ -33,7 +34,7 @@ static void resume_warn_precision(Trainer *t) {
         LOG_YELLOW
         "note      the precision was `%.*s`, from here on it is `%.*s`; `mdl train %s --resume` keeps what the run "
         "has" LOG_PLAIN,
-        was, before, is, now, t->run.path);
+        was, before, is, now, buffer_word(word, sizeof word, t->run.path));
   }
 }
 

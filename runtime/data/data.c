@@ -118,24 +118,27 @@ static bool json_lines_check(const Data *data, Error *error) {
     return false;
   }
   const size_t blank = strspn(first, " \t\r\n[");
+  char word[IO_PATH_MAX];
   return first[blank] != '{' ||
          error_set(
              error, 1,
              "%s is JSON, not text: a model would learn its braces and names. `data chat(\"%s\")` reads conversations, "
              "{\"messages\": ...} in each line; `mdl data encode %s --field text -o tokens.bin` takes a field of each "
              "line; under a name that does not end so it is read as it is",
-             data->path, data->path, data->path);
+             data->path, data->path, buffer_word(word, sizeof word, data->path));
 }
 
 // Is it small enough to be encoded when a run begins?
 static bool data_encodes(const Data *data, Error *error) {
+  char word[IO_PATH_MAX], tokenizer[IO_PATH_MAX];
   return data->bytes <= ENCODE_MOST ||
          error_set(error, 1,
                    "%s has %.1f GB, more than is encoded anew for every run; do it once: `mdl data encode %s "
                    "--tokenizer %s%s -o tokens.bin`, and then `data tokens(\"tokens.bin\", tokenizer = ...%s);`",
-                   data->path, (double)data->bytes / 1e9, data->path,
-                   data->tokenizer ? tokenizer_path(data->tokenizer) : TOKENIZER_BYTES, data->chat ? " --chat" : "",
-                   data->chat ? ", mask = \"tokens.bin.mask\"" : "");
+                   data->path, (double)data->bytes / 1e9, buffer_word(word, sizeof word, data->path),
+                   data->tokenizer ? buffer_word(tokenizer, sizeof tokenizer, tokenizer_path(data->tokenizer))
+                                   : TOKENIZER_BYTES,
+                   data->chat ? " --chat" : "", data->chat ? ", mask = \"tokens.bin.mask\"" : "");
 }
 
 typedef struct {

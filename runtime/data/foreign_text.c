@@ -52,8 +52,11 @@ static bool is_bzip2(const char *begin) {
 }
 
 static bool packed_error(const char *path, const char *what, const char *unpack, Error *error) {
-  return unpack ? error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s > corpus.txt`", path, what, unpack,
-                            path)
+  // Into a file of its own: whoever copies that line loses no other text, nor this file.
+  char text[IO_PATH_MAX], from[IO_PATH_MAX], to[IO_PATH_MAX];
+  snprintf(text, sizeof text, "%s.txt", path);
+  return unpack ? error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s > %s`", path, what, unpack,
+                            buffer_word(from, sizeof from, path), buffer_word(to, sizeof to, text))
                 : error_set(error, 1, "%s is %s, not text; write its text as lines of JSON first, {\"text\": \"...\"}",
                             path, what);
 }

@@ -143,11 +143,12 @@ packed() {  # NAME BYTES WORDS...: the text of the licence behind these first by
   refused "$1" "${@:3}"
 }
 gzip -c licence.txt > licence.gz
-refused licence.gz 'packed by gzip, not text; unpack it first: `gzip -dc licence.gz > corpus.txt`'
-packed packed.txt '\x28\xb5\x2f\xfd' 'packed by zstd' '`zstd -dc packed.txt > corpus.txt`'
-packed packed.txt '\xfd7zXZ\x00' 'packed by xz' '`xz -dc packed.txt > corpus.txt`'
-packed packed.txt 'BZh91AY&SY' 'packed by bzip2' '`bzip2 -dc packed.txt > corpus.txt`'
-packed packed.txt 'PK\x03\x04' 'an archive of zip' '`unzip -p packed.txt > corpus.txt`'
+refused licence.gz 'packed by gzip, not text; unpack it first: `gzip -dc licence.gz > licence.gz.txt`'
+packed packed.txt '\x28\xb5\x2f\xfd' 'packed by zstd' '`zstd -dc packed.txt > packed.txt.txt`'
+packed packed.txt '\xfd7zXZ\x00' 'packed by xz' '`xz -dc packed.txt > packed.txt.txt`'
+packed packed.txt 'BZh91AY&SY' 'packed by bzip2' '`bzip2 -dc packed.txt > packed.txt.txt`'
+packed packed.txt 'PK\x03\x04' 'an archive of zip' '`unzip -p packed.txt > packed.txt.txt`'
+packed "a b'c" 'PK\x03\x04' 'an archive of zip' "\`unzip -p 'a b'\''c' > 'a b'\''c.txt'\`"
 packed packed.txt 'PAR1' 'Parquet, not text' 'lines of JSON'
 refused tokens.bin 'a file of tokens of llm.c, not text; a recipe reads it by `data tokens("tokens.bin");`'
 { printf 'BZh, three letters that begin a text\n'; cat licence.txt; } > letters.txt
