@@ -307,6 +307,13 @@ static bool kept_in_blocks(const Graph *graph, const Node *node) {
          graph_value(graph, node->first_result)->role != ROLE_PARAMETER;
 }
 
+// What parameters are rounded to for all microbatches is made at once: what is gathered for it is needed no longer
+// then.
+static bool rounds_parameter(const Graph *graph, NodeId id) {
+  const Node *node = graph_node(graph, id);
+  return node->op == OP_QUANTISE && graph_value(graph, node->first_result)->role == ROLE_PARAMETER;
+}
+
 static double bytes_of(const Graph *graph, ValueId value) {
   const Value *at = graph_value(graph, value);
   return (double)graph_elements(graph, at->shape) * (double)element_type_bytes(at->type);
@@ -368,7 +375,8 @@ static void make_groups(Fuser *f) {
     const Node *node = graph_node(graph, id);
     const int group = o.grouping.group[id];
     const bool whole = group >= 0 && o.members[group].at[o.members[group].count - 1] == id;
-    if ((group < 0 && !op_free(node->op)) || kept_in_blocks(graph, node) || (whole && makes_little(&o, group))) {
+    if ((group < 0 && !op_free(node->op)) || kept_in_blocks(graph, node) ||
+        (whole && (makes_little(&o, group) || rounds_parameter(graph, id)))) {
       emit(&o, id);
     }
   }
