@@ -17,7 +17,7 @@ import shutil
 import sys
 import time
 
-from crash import BUILD, MDL, Try, attempt, execute, losses, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, preloaded, steps, text, wants, weights
 
 KINDS = {  # calls, and the error that each gives
     "open": ("open,openat", "EMFILE"), "read": ("read,pread64", "EIO"), "write": ("write,pwrite64", "ENOSPC"),
@@ -44,7 +44,7 @@ class Case:
         """With a fault; number 0: with none, and calls are counted in `log`."""
         plain = [MDL] + self.words
         if kind == "memory":
-            return ["env", f"LD_PRELOAD={BUILD / 'tests/libfail.so'}", f"FAIL_COUNT={log}"] + [f"FAIL_ALLOCATION={number}"] * bool(number) + \
+            return ["env", f"LD_PRELOAD={preloaded()}", f"FAIL_COUNT={log}"] + [f"FAIL_ALLOCATION={number}"] * bool(number) + \
                 ["FAIL_ALWAYS=1"] * always + plain
         calls, error = KINDS[kind]
         known = ",".join("?" + call for call in calls.split(","))
