@@ -28,6 +28,13 @@ def preloaded():
     return str(library)
 
 
+def place(word):
+    """A directory that a command names, made where it is not there."""
+    path = pathlib.Path(word).resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def text(path, tiny=False):
     """The model of tests/cli, with layouts of two ranks; a tiny one has a tenth of the parameters."""
     model = (ROOT / "tests/cli/small.mdl").read_text().replace("../../LICENSE", str(ROOT / "LICENSE"))

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from crash import BUILD, MDL, ROOT, Try, attempt, execute, losses, preloaded, steps, text, wants, weights
+from crash import BUILD, MDL, ROOT, Try, attempt, execute, losses, preloaded, place, steps, text, wants, weights
 
 STEPS, PATIENCE, CHAIN = 60, 120.0, 25  # steps of a run, seconds, kills of a try
 SLOW = 4000  # microseconds
@@ -182,4 +182,4 @@ def main(count, work, words, seed):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))
+    main(int(sys.argv[1]), place(sys.argv[2]), sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))

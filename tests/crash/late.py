@@ -18,7 +18,7 @@ import shutil
 import sys
 import time
 
-from crash import MDL, Try, attempt, execute, losses, preloaded, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, preloaded, place, steps, text, wants, weights
 
 LAYOUTS = """
 layout strict_one { reproducible = strict; }
@@ -117,4 +117,4 @@ def main(work, stride):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(place(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
