@@ -254,7 +254,12 @@ void run_param(Elaborator *e, const Ast *ast);
 void run_state(Elaborator *e, const Ast *ast);
 void initialise(Elaborator *e, const Initialiser *initialiser);  // assigns the first value
 
+// outputs.c
+void run_output(Elaborator *e, const Ast *ast);
+
 // elaborate.c
+bool ports_left(Elaborator *e,
+                const Ast *ast);  // counts an input or output; false, with an error, if there are too many
 bool elaborate_step(Elaborator *e, Span span);  // counts one; false, with an error, when there were too many
 void run_block(Elaborator *e, const Ast *block);
 Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix);

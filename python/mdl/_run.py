@@ -37,7 +37,7 @@ class Evaluation:
     seconds: float
     data: str  # the file
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
-    outputs: Dict[str, float]  # of the text, which are single numbers
+    outputs: Dict[str, float]  # of the text; of vectors each number, as `name.0`
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
     trained: bool  # `data` is what the run was trained on
     changed: bool  # the data of the run is not what it was: it may hold out text that was trained on
