@@ -4,9 +4,11 @@
 #include <xxhash.h>
 
 #include "base/units.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/convert/constants.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/hf_files.h"
+#include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
@@ -75,19 +77,59 @@ static void say_notes(Trainer *t, const Buffer *notes) {
   }
 }
 
-// Is a tokenizer that came with the weights, from a directory of Hugging Face or in a run that was made of one, none of
-// those that stand there?
-static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
-  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
-  const PlanRun *run = &t->plan->run;
-  const char *named = run->tokenizer ? run->tokenizer : TOKENIZER_BYTES, *from = t->options->from->path;
-  const bool bytes = strcmp(named, TOKENIZER_BYTES) == 0;
-  char placed[PATH_MAX], path[IO_PATH_MAX], other[IO_PATH_MAX] = "";
-  uint64_t is, came;
-  if (strcmp(named, TOKENIZER_NONE) == 0 || (!bytes && !data_place(named, run->data_base, placed))) {
+// What the weights' own tokens were, for messages: the tokenizer of the plan of a checkpoint's run. NULL: nobody knows.
+static const char *tokenizer_before(Arena *arena, const char *checkpoint) {
+  const char *why, *plan = arena_format(arena, "%s/../../plan.mdlx", checkpoint);
+  const PlanSet *set = io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
+  const char *named = set ? set->plans[0]->run.tokenizer : NULL;
+  return named && strcmp(named, TOKENIZER_NONE) != 0 ? named : NULL;
+}
+
+// Was the run that the weights are of trained with another tokenizer than `placed` (NULL: bytes)? *known: it says.
+static bool run_doubt(const Trainer *t, const char *placed, bool *known, Buffer *lines, Error *error) {
+  char found[IO_PATH_MAX];
+  CheckpointFacts facts = {0};
+  uint64_t none;
+  bool same = false, without = false;
+  *known = false;
+  Error unfound = {0};
+  if (hf_is(t->options->from->path) || !source_find(t->options->from->path, found, &unfound) || peft_is(found)) {
     return true;
   }
-  if (!fingerprint_tokenizer(bytes ? NULL : placed, &is, error)) {
+  if (!checkpoint_facts(found, &facts, error) || !fingerprint_tokenizer(NULL, &none, error) ||
+      !fingerprint_has_tokenizer(facts.tokenizer_hash, placed, &same, error)) {
+    return false;
+  }
+  *known = facts.tokenizer_hash != 0;
+  without = facts.tokenizer_hash == none;
+  Arena *arena = *known && !same ? arena_create() : NULL;
+  if (!arena) {
+    return !*known || same || error_set(error, 3, "no memory");
+  }
+  const char *before = tokenizer_before(arena, found);
+  if (before || !without) {
+    const char *name = placed ? placed : TOKENIZER_BYTES;
+    const bool changed = before && strcmp(before, name) == 0;
+    buffer_format(lines,
+                  "the weights were trained with another tokenizer (%s) than the data has (%s): they know none of its "
+                  "tokens\n",
+                  changed  ? "this file, as it was then"
+                  : before ? before
+                           : "its file is not known",
+                  name);
+  }
+  arena_destroy(arena);
+  return true;
+}
+
+// Is a tokenizer that came with the weights, from a directory of Hugging Face or in a run that was made of one, none of
+// those that stand there?
+static bool kept_doubt(const Trainer *t, const char *placed, Buffer *lines, Error *error) {
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
+  const char *from = t->options->from->path;
+  char path[IO_PATH_MAX], other[IO_PATH_MAX] = "";
+  uint64_t is, came;
+  if (!fingerprint_tokenizer(placed, &is, error)) {
     return false;
   }
   for (int i = 0; i < 2; i++) {
@@ -106,9 +148,22 @@ static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
     buffer_format(lines,
                   "the weights came with the tokenizer %s, and the data has %s, which is another file: if its tokens "
                   "mean other text, the weights know none of them\n",
-                  other, bytes ? "bytes" : placed);
+                  other, placed ? placed : "bytes");
   }
   return true;
+}
+
+static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
+  const PlanRun *run = &t->plan->run;
+  const char *named = run->tokenizer ? run->tokenizer : TOKENIZER_BYTES;
+  const bool bytes = strcmp(named, TOKENIZER_BYTES) == 0;
+  char placed[PATH_MAX];
+  bool known = false;
+  if (strcmp(named, TOKENIZER_NONE) == 0 || (!bytes && !data_place(named, run->data_base, placed))) {
+    return true;
+  }
+  return run_doubt(t, bytes ? NULL : placed, &known, lines, error) &&
+         (known || kept_doubt(t, bytes ? NULL : placed, lines, error));
 }
 
 bool trainer_doubts(Trainer *t, Error *error) {
