@@ -163,6 +163,9 @@ bool check_axes(Elaborator *e, ValueId value, const Shape *axes, Span span, cons
 Object evaluate(Elaborator *e, const Ast *ast);
 bool evaluate_number(Elaborator *e, const Ast *ast, double *number, bool *integer);
 bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size);  // a whole number >= 1
+// What to write in place of `1e3`, `4.0` and the like, which come to this number, where a whole one is wanted; false:
+// it is something else.
+bool whole_help(Elaborator *e, Diagnostic *error, const Ast *ast, double number);
 bool evaluate_axis(Elaborator *e, const Ast *name, AxisId *axis);
 bool evaluate_axes(Elaborator *e, const Ast *axes, Shape *shape, int *stack_count, int *in_count);
 bool evaluate_type(Elaborator *e, const Ast *type, ElementType *out, AxisId *bound);
