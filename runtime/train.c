@@ -61,12 +61,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (evaluable && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->options->patience > 0) {
-    bool answers;
-    if (!validation_answers(&t->validation, trainer_batches(t), &answers, error) ||
-        !patience_possible(evaluable, t->validation.count > 0, answers, t->eval_every, error)) {
-      return false;
-    }
+  if (!trainer_evaluations(t, evaluable, error)) {
+    return false;
   }
   if ((t->options->resume || t->options->restart) &&
       !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {

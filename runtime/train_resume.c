@@ -168,6 +168,11 @@ static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
 
 bool trainer_doubts(Trainer *t, Error *error) {
   Buffer lines = {0};
+  if (t->options->keep_best && t->eval_every == 0) {
+    buffer_text(&lines,
+                "the only evaluation is that of the last step, so the checkpoint that --keep-best keeps is the last "
+                "one; --eval-every N has more\n");
+  }
   const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);
