@@ -50,6 +50,7 @@ struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool lived;                                       // a step was good, or a spike that was skipped
   bool unread;                                      // data of the next step or of an evaluation could not be read
   bool cut;                                         // a signal cut the last evaluation short
   bool stops;                                       // the validation loss gets no better
