@@ -283,6 +283,22 @@ expect 1 "$MDL" convert text.txt
 mentions err "holds no config.json"
 expect 1 "$MDL" convert someone/model
 mentions err "there is no directory someone/model; nothing is downloaded"
+mentions err "if that is a name on the Hugging Face hub, \`huggingface-cli download someone/model --local-dir model\`" \
+  "then \`mdl convert model -o RUN\`"
+# So it is of weights to begin with, adapters and runs; a path of files here is no such name.
+for name in someone/model someone/model/ hf://someone/model https://huggingface.co/someone/model/tree/main; do
+  expect 1 "$MDL" train "$SMALL" --from $name --out wrong
+  mentions err "no weights to begin with: $name: No such file" "nothing is downloaded: " \
+    "\`huggingface-cli download someone/model --local-dir model\` makes a directory of it, then --from model"
+done
+expect 1 "$MDL" generate someone/model --prompt a
+mentions err "there is no run directory someone/model; nothing is downloaded" "then \`mdl convert model -o RUN\`"
+mkdir -p someone
+for name in ./someone/model someone/model a/b/c weights.safetensors /someone/model; do
+  expect 1 "$MDL" train "$SMALL" --from $name --out wrong
+  ! grep -q "downloaded" err || die "$name is called a name of the hub"
+done
+[ ! -e wrong ] || die "a run was made of nothing"
 expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
 expect 1 "$MDL" convert "$ROOT" --to hf -o other
 
