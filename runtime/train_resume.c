@@ -166,13 +166,50 @@ static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
          (known || kept_doubt(t, bytes ? NULL : placed, lines, error));
 }
 
-bool trainer_doubts(Trainer *t, Error *error) {
-  Buffer lines = {0};
-  if (t->options->keep_best && t->eval_every == 0) {
-    buffer_text(&lines,
+static int64_t shared_multiple(int64_t a, int64_t b) {
+  int64_t x = a, y = b;
+  while (y != 0) {
+    const int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return a / x <= INT64_MAX / b ? a / x * b : INT64_MAX;
+}
+
+// Options that do nothing in the steps that there are, or something else than it seems.
+static void options_doubt(const Trainer *t, Buffer *lines) {
+  const TrainOptions *given = t->options;
+  const int64_t every = t->eval_every, kept = given->keep_every, check = given->check;
+  const int64_t evaluations = every > 0 ? t->steps / every + (t->steps % every != 0) : 1;
+  if (given->keep_best && every == 0) {
+    buffer_text(lines,
                 "the only evaluation is that of the last step, so the checkpoint that --keep-best keeps is the last "
                 "one; --eval-every N has more\n");
   }
+  if (given->patience > 0 && evaluations <= given->patience) {
+    buffer_format(lines,
+                  "--patience %lld ends no run of %lld steps, which has %lld evaluations; --eval-every N has more\n",
+                  (long long)given->patience, (long long)t->steps, (long long)evaluations);
+  }
+  if (kept > 0 && t->save_every == 0 && t->steps > kept) {
+    buffer_format(lines, "--keep-every %lld keeps what is saved, and that is the last step alone; give --save-every\n",
+                  (long long)kept);
+  } else if (kept > 0 && t->save_every > 0 && kept % t->save_every != 0 && t->steps > kept) {
+    buffer_format(
+        lines,
+        "--keep-every %lld keeps what is saved: with a save every %lld steps, the multiples of %lld; --save-every "
+        "with a divisor of %lld keeps all of its multiples\n",
+        (long long)kept, (long long)t->save_every, (long long)shared_multiple(kept, t->save_every), (long long)kept);
+  }
+  if (check > 0 && t->line.step < t->steps && t->steps / check == t->line.step / check) {
+    buffer_format(lines, "--check %lld runs none of the steps up to %lld twice\n", (long long)check,
+                  (long long)t->steps);
+  }
+}
+
+bool trainer_doubts(Trainer *t, Error *error) {
+  Buffer lines = {0};
+  options_doubt(t, &lines);
   const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);
