@@ -494,6 +494,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
                     .training = program == PROGRAM_TRAIN,
                     .step = -1};
   e->leaves = map_create(arena);
+  e->outputs = map_create(arena);
   e->tensors = map_create(arena);
   e->rounds = map_create(arena);
   e->draws = map_create(arena);

@@ -100,6 +100,7 @@ typedef struct Elaborator {
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
+  Map outputs;                   // by name
   bool training, exhausted;
   LossUnit loss_unit;
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch

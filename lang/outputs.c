@@ -48,6 +48,20 @@ static void warn_output(Elaborator *e, const Ast *ast, ValueId value) {
   }
 }
 
+// Of several that are called the same the first is shown, as of one in a repeat (`same`: of one statement).
+static void warn_again(Elaborator *e, const Ast *ast, bool same) {
+  if (ast->name[0] == '_') {
+    return;
+  }
+  Diagnostic *said =
+      diag_warning(e->diag, E056, ast->span, "'%s' is an output already, and only the first is shown", ast->name);
+  diag_help(
+      e->diag, said, "%s",
+      same ? "of the rounds of a repeat make one output behind it: `all = pos(layers) as real * 0;` before it, `all "
+             "= where(pos(layers) == l, value, all);` in it, `output all;` behind it"
+           : "give it another name");
+}
+
 void run_output(Elaborator *e, const Ast *ast) {
   if (e->frame->kind != FRAME_MODEL) {
     diag_error(e->diag, E035, ast->span, "outputs are declared by the model, not inside functions");
@@ -76,7 +90,13 @@ void run_output(Elaborator *e, const Ast *ast) {
     return;
   }
   const bool trains = e->program == PROGRAM_TRAIN;
-  if (trains) {
+  const int64_t place = (int64_t)ast->span.begin, first = map_get_or(&e->outputs, map_key(ast->name), -1);
+  if (first < 0) {
+    map_put(&e->outputs, map_key(ast->name), place);
+  }
+  if (trains && first >= 0) {
+    warn_again(e, ast, first == place);
+  } else if (trains) {
     warn_output(e, ast, value);
   }
   const bool floating = element_type_floating(graph_value(e->graph, value)->type);
