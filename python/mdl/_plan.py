@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, Callable, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from mdl import _library as c
@@ -110,6 +111,8 @@ def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylin
     """
     if file is None and text is None:
         raise TypeError("mdl.compile needs a file or a text")
+    if isinstance(file, str) and "{" in file and "}" in file and not os.path.exists(file):
+        raise TypeError("file is a path, and this is a text; mdl.compile(text=...) takes one")
     said: List[Diagnostic] = []
     words, watched = _settings(set), encode_texts("watch", watch)
     options = c.MdlCompileOptions(

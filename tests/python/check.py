@@ -224,6 +224,7 @@ class Misuse(unittest.TestCase):
                 (lambda: mdl.evaluate(run, data=["a"]), "data is a path, as text or of pathlib, not a list"),
                 (lambda: mdl.evaluate(run, batches="all"), "batches is a whole number, not a str"),
                 (lambda: mdl.compile([MODEL]), "file is a path, as text or of pathlib, not a list"),
+                (lambda: mdl.compile("model m { axis batch; }"), "file is a path, and this is a text"),
                 (lambda: mdl.compile(text=b"a"), r"text is a text \(str\), not a bytes"),
                 (lambda: mdl.compile(text=["a"]), r"text is a text \(str\), not a list"),
                 (lambda: mdl.compile(MODEL, layout=2), r"layout is a text \(str\), not an int"),
