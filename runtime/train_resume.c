@@ -207,9 +207,28 @@ static void options_doubt(const Trainer *t, Buffer *lines) {
   }
 }
 
+// What the recipe has for steps behind its last one.
+static void recipe_doubt(const Trainer *t, Buffer *lines) {
+  const PlanRun *run = &t->plan->run;
+  const int64_t steps = t->steps > run->steps ? t->steps : run->steps, last = plan_batch_after(run, 0, steps);
+  const PlanRange *skip = run->skip_count > 0 ? &run->skip[run->skip_count - 1] : NULL;
+  if (skip && skip->first > last) {
+    buffer_format(lines, "`skip` names batches from %lld on, and the last step, %lld, is of batch %lld\n",
+                  (long long)skip->first, (long long)steps, (long long)last);
+  }
+  for (int i = 0; i < t->plan->phase_count; i++) {
+    const PlanPhase *phase = &t->plan->phases[i];
+    if (phase->first > steps) {
+      buffer_format(lines, "the precision %s is that of steps from %lld on, and the last one is %lld\n",
+                    phase->precision, (long long)phase->first, (long long)steps);
+    }
+  }
+}
+
 bool trainer_doubts(Trainer *t, Error *error) {
   Buffer lines = {0};
   options_doubt(t, &lines);
+  recipe_doubt(t, &lines);
   const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);

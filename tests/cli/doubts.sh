@@ -125,3 +125,8 @@ notes "--check 50 runs none of the steps up to 5 twice" --steps 5 --check 50
 notes "" --steps 5 --check 5
 notes "--patience 2 ends no run of 20 steps, which has 2 evaluations" --steps 20 --eval-every 10 --patience 2
 notes "" --steps 15 --eval-every 5 --patience 2
+notes "\`skip\` names batches from 500 on, and the last step, 60, is of batch 62" --steps 3 --set "skip=3 .. 4, 500 .. 510"
+notes "" --steps 3 --set "skip=3 .. 4, 62"
+notes "the precision fp8_hybrid is that of steps from 501 on, and the last one is 60" --steps 3 \
+  --precision "bf16 until 500, then fp8_hybrid"
+notes "" --steps 3 --precision "bf16 until 50, then fp8_hybrid"
