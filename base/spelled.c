@@ -64,7 +64,7 @@ static const char *of_marks(const char *text, char to[SPELLED_MAX]) {
 
 // 32k, 4GB, 2MiB, 7b; 10L, 1e-3f.
 static const char *of_suffix(const char *text, char to[SPELLED_MAX]) {
-  static const char units[] = "kmgt", typed[] = "l u ul ll ull f d n j ";
+  static const char units[] = "kmgt", typed[] = "l u ul ll ull ";
   char *end = NULL, word[8] = "";
   const double number = strtod(text, &end);
   const size_t length = strlen(end);
@@ -89,7 +89,9 @@ static const char *of_suffix(const char *text, char to[SPELLED_MAX]) {
     return write_one(to, number * 1e9);
   }
   const char *found = strstr(typed, word);
-  if (found && (found == typed || found[-1] == ' ') && found[length] == ' ') {
+  const bool fraction = strcspn(text, ".eE") < (size_t)(end - text);  // 2d may be a name
+  const bool real = fraction && (strcmp(word, "f") == 0 || strcmp(word, "d") == 0);
+  if (real || (found && (found == typed || found[-1] == ' ') && found[length] == ' ')) {
     snprintf(to, SPELLED_MAX, "write `%.*s`", (int)(end - text), text);
     return to;
   }
