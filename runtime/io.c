@@ -18,7 +18,7 @@
 
 #include "base/units.h"
 
-static bool io_failed(const char *what, const char *path, Error *error) {
+bool io_failed(const char *what, const char *path, Error *error) {
   return error_set(error, errno == ENOMEM ? 3 : 1, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
@@ -178,7 +178,7 @@ bool io_make_path(const char *path, Error *error) {
 bool io_lock(const char *path, int *fd, bool *taken, Error *error) {
   *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   *taken = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  return *fd >= 0 || error_set(error, 1, "cannot open the directory %s: %s", path, strerror(errno));
+  return *fd >= 0 || io_failed("open the directory", path, error);
 }
 
 bool io_remove_tree(const char *path) {

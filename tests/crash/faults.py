@@ -57,6 +57,15 @@ class Case:
         other = Case(self.work, self.name, [], None).command(kind, number, always, log)[:-1] + ["true"]
         return execute(other)[0] == -signal.SIGSEGV
 
+    def ends_in_gfortran(self, root, number):
+        """Whether the program ends while libgfortran, which OpenBLAS brings along, begins: without memory it calls itself for ever."""
+        again = root / "again"
+        again.mkdir()
+        self.prepare(again)
+        _, said = execute(["env", "LD_DEBUG=libs"] + self.command("memory", number, True, root / "log"), cwd=again, timeout=LIMIT)
+        begun = re.findall(r"calling init: (\S+)", said)
+        return bool(begun) and "libgfortran" in begun[-1]
+
     def count(self, kind):
         """The most calls of that kind that any thread makes."""
         root, log = self.work / f"count-{kind}-{self.name}", self.work / "count"
@@ -79,6 +88,8 @@ class Case:
             return came + collections.Counter({"the loader ends every program": 1})
         if "Operating system error: Cannot allocate memory" in said:
             return came + collections.Counter({"libgfortran says it": 1})  # and ends the program with status 1 while OpenBLAS is opened
+        if status == -signal.SIGSEGV and kind == "memory" and always and self.ends_in_gfortran(root, number):
+            return came + collections.Counter({"libgfortran runs round in a circle": 1})
         wants(status in (0, 1, 3), f"status {status}", said)
         mute = kind == "write"  # what is said is written too
         wants(status == 0 or mute or re.search(r"\w+ \w+", said), "nothing was said")
