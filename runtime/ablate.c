@@ -120,7 +120,7 @@ static bool directory_make(Ablate *ablate, Error *error) {
       return true;
     }
     if (errno != EEXIST) {
-      return error_set(error, 1, "cannot create the directory %s: %s", ablate->directory, strerror(errno));
+      return io_failed("create the directory", ablate->directory, error);
     }
   }
 }

@@ -30,7 +30,7 @@ static bool steps_read(DIR *open, const char *directory, int64_t **steps, int *c
     struct dirent *entry = readdir(open);
     if (!entry) {
       // An error here is not the end of the directory: the newest checkpoint may not have been listed.
-      return errno == 0 || error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", directory, strerror(errno));
+      return errno == 0 || io_failed("read", directory, error);
     }
     int64_t step = checkpoint_step_of_name(entry->d_name);
     if (step < 0) {
@@ -53,8 +53,7 @@ bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error 
   *steps = NULL;
   *count = 0;
   if (!open) {
-    return errno == ENOENT ||
-           error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", directory, strerror(errno));
+    return errno == ENOENT || io_failed("read", directory, error);
   }
   const bool done = steps_read(open, directory, steps, count, error);
   closedir(open);

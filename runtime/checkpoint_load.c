@@ -297,8 +297,7 @@ static bool file_verify(const json_t *root, const char *path, const char *name, 
     return false;
   }
   if (stat(file, &info) != 0) {
-    return errno == ENOENT ? damaged(path, error, "%s is not there", name)
-                           : error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", file, strerror(errno));
+    return errno == ENOENT ? damaged(path, error, "%s is not there", name) : io_failed("read", file, error);
   }
   if (info.st_size != bytes) {
     return damaged(path, error, "%s has %lld bytes, the manifest says %lld", name, (long long)info.st_size,

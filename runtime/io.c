@@ -18,7 +18,7 @@
 
 #include "base/units.h"
 
-static bool io_failed(const char *what, const char *path, Error *error) {
+bool io_failed(const char *what, const char *path, Error *error) {
   return error_set(error, errno == ENOMEM ? 3 : 1, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
@@ -179,7 +179,7 @@ bool io_lock(const char *path, int *fd, IoLock *lock, Error *error) {
   *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   *lock = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 ? errno == EWOULDBLOCK ? IO_LOCK_TAKEN : IO_LOCK_NONE
                                                          : IO_LOCK_HELD;
-  return *fd >= 0 || error_set(error, 1, "cannot open the directory %s: %s", path, strerror(errno));
+  return *fd >= 0 || io_failed("open the directory", path, error);
 }
 
 bool io_remove_tree(const char *path) {

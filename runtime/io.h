@@ -36,6 +36,9 @@ bool io_rename(Io *io, const char *from, const char *to, Error *error);
 // Puts directory `from` at `to`; where `to` exists, both change places in one step.
 bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error);
 
+// "cannot WHAT PATH: " and what errno says, which is status 3 where memory is missing, else 1. Returns false.
+bool io_failed(const char *what, const char *path, Error *error);
+
 // A path of at most IO_PATH_MAX - 1 bytes; false, with `error` set, if it is longer.
 bool io_path(char path[IO_PATH_MAX], Error *error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

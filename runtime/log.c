@@ -26,7 +26,7 @@ bool log_open(Log *log, const char *path, Error *error) {
   if (!log->file) {
     close(fd);
   }
-  return log->file || error_set(error, 1, "cannot write %s: %s", path, strerror(errno));
+  return log->file || io_failed("write", path, error);
 }
 
 void log_close(Log *log) {

@@ -11,6 +11,7 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/data.h"
+#include "runtime/hub.h"
 
 enum { TUNING_MAX = 16 << 20 };  // bytes of a record
 
@@ -30,16 +31,27 @@ static bool run_lock(Run *run, Error *error) {
                     run->path));
 }
 
-static bool directory_empty(const char *path) {
+// The next name of a directory, or NULL: *done is false, with `error` set, if there may be more.
+static const char *name_next(DIR *directory, const char *path, bool *done, Error *error) {
+  errno = 0;
+  const struct dirent *entry = readdir(directory);
+  *done = entry || errno == 0 || io_failed("read", path, error);
+  return entry ? entry->d_name : NULL;
+}
+
+// Nothing is in it, or it is not there.
+static bool directory_is_empty(const char *path, bool *empty, Error *error) {
   DIR *directory = opendir(path);
+  bool done = directory || errno == ENOENT || io_failed("read", path, error);
   int count = 0;
-  while (directory && count <= 2 && readdir(directory)) {
+  while (directory && count <= 2 && name_next(directory, path, &done, error)) {
     count++;
   }
   if (directory) {
     closedir(directory);
   }
-  return count <= 2;
+  *empty = count <= 2;
+  return done;
 }
 
 // A model's name becomes a directory's, which nothing may lead out of runs/.
@@ -60,12 +72,13 @@ static bool run_fresh(Run *run, const char *model, Error *error) {
       return io_sync_directory(NULL, "runs", error);
     }
     if (errno != EEXIST) {
-      return error_set(error, 1, "cannot create the run directory %s: %s", run->path, strerror(errno));
+      return io_failed("create the run directory", run->path, error);
     }
   }
 }
 
 bool run_create(Run *run, const char *out, const char *model, Error *error) {
+  bool empty = true;
   *run = (Run){.lock = -1};
   if (out && !*out) {
     return error_set(error, 1, "the name of the run directory is empty");
@@ -74,9 +87,10 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
     if (!run_fresh(run, model, error)) {
       return false;
     }
-  } else if (!io_path(run->path, error, "%s", out) || !io_make_path(out, error)) {
+  } else if (!io_path(run->path, error, "%s", out) || !io_make_path(out, error) ||
+             !directory_is_empty(out, &empty, error)) {
     return false;
-  } else if (!directory_empty(out)) {
+  } else if (!empty) {
     char plan[IO_PATH_MAX], word[IO_PATH_MAX];
     Error ignored;
     bool run_there = io_path(plan, &ignored, "%s/plan.mdlx", out) && io_is_file(plan);
@@ -102,7 +116,7 @@ bool run_settle(Run *run, Error *error) {
     return true;
   }
   if (!getcwd(here, sizeof here)) {
-    return error_set(error, 1, "cannot read the name of the working directory: %s", strerror(errno));
+    return io_failed("read", "the name of the working directory", error);
   }
   return io_path(settled, error, "%s/%s", here, run->path) && io_path(run->path, error, "%s", settled) &&
          io_path(run->checkpoints, error, "%s/checkpoints", settled);
@@ -116,12 +130,16 @@ static bool run_find(Run *run, const char *path, Error *error) {
   struct stat info;
   const bool known = stat(path, &info) == 0;
   if (!known && errno != ENOENT && errno != ENOTDIR) {
-    return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read %s: %s", path, strerror(errno));
+    return io_failed("read", path, error);
   }
   if (known && S_ISREG(info.st_mode)) {
     return error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path);
   }
-  return (known && S_ISDIR(info.st_mode)) || error_set(error, 1, "there is no run directory %s", path);
+  char hint[HUB_HINT_MAX];
+  return (known && S_ISDIR(info.st_mode)) ||
+         error_set(
+             error, 1, "there is no run directory %s%s", path,
+             strchr(path, '/') ? hub_hint(path, "`mdl convert ", " -o RUN` makes a run of that", NULL, hint) : "");
 }
 
 static bool run_newest(Run *run, Error *error) {
@@ -179,17 +197,21 @@ static bool run_latest(char path[IO_PATH_MAX], const char *model, Error *error) 
     return false;
   }
   DIR *directory = opendir("runs");
+  bool done = directory || errno == ENOENT || io_failed("read", "runs", error);
   long best = -1;
   size_t length = strlen(model);
-  for (struct dirent *entry; directory && (entry = readdir(directory));) {
+  for (const char *name; directory && (name = name_next(directory, "runs", &done, error));) {
     char *end = NULL;
-    if (strncmp(entry->d_name, model, length) == 0 && entry->d_name[length] == '-') {
-      long n = strtol(entry->d_name + length + 1, &end, 10);
+    if (strncmp(name, model, length) == 0 && name[length] == '-') {
+      long n = strtol(name + length + 1, &end, 10);
       best = *end == '\0' && n > best ? n : best;
     }
   }
   if (directory) {
     closedir(directory);
+  }
+  if (!done) {
+    return false;
   }
   if (best < 0) {
     return error_set(error, 1, "there is no run runs/%s-<n> to go on with; name its directory with --out", model);

@@ -159,15 +159,21 @@ static bool move(const Run *run, const char *name, Error *error) {
     return false;
   }
   return rename(from, to) == 0 || errno == ENOENT ||
-         error_set(error, 1, "cannot move %s to %s: %s", from, to, strerror(errno));
+         error_set(error, errno == ENOMEM ? 3 : 1, "cannot move %s to %s: %s", from, to, strerror(errno));
 }
 
 // Of which there may be several.
 static bool others_move(const Run *run, Error *error) {
   static const char damaged[] = "metrics.jsonl" METRICS_DAMAGED;
   DIR *open = opendir(run->path);
-  bool done = open || error_set(error, 1, "cannot read %s: %s", run->path, strerror(errno));
-  for (struct dirent *entry; done && (entry = readdir(open));) {
+  bool done = open || io_failed("read", run->path, error);
+  while (done) {
+    errno = 0;
+    const struct dirent *entry = readdir(open);
+    if (!entry) {
+      done = errno == 0 || io_failed("read", run->path, error);
+      break;
+    }
     if (strncmp(entry->d_name, EVENTS_BEGIN, sizeof EVENTS_BEGIN - 1) == 0 ||
         strncmp(entry->d_name, damaged, sizeof damaged - 1) == 0) {
       done = move(run, entry->d_name, error);
@@ -189,7 +195,7 @@ bool run_set_aside(Run *run, Error *error) {
       break;
     }
     if (errno != EEXIST) {
-      return error_set(error, 1, "cannot create directory %s: %s", run->before, strerror(errno));
+      return io_failed("create directory", run->before, error);
     }
   }
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

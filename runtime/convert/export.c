@@ -114,7 +114,8 @@ static bool part_create(Export *x, Error *error) {
   if (rmdir(x->out) != 0 && errno != ENOENT) {
     return errno == ENOTEMPTY || errno == EEXIST
                ? error_set(error, 1, "the directory %s is not empty; give another one with -o", x->out)
-               : error_set(error, 1, "cannot make the directory %s: %s; give one with -o that is not there yet", x->out,
+               : error_set(error, errno == ENOMEM ? 3 : 1,
+                           "cannot make the directory %s: %s; give one with -o that is not there yet", x->out,
                            strerror(errno));
   }
   return io_make_path(x->part, error);
