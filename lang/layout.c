@@ -70,7 +70,8 @@ static void read_value(Layout *l, const Ast *phrase, Name word) {
   if (name_is(word, "microbatches")) {
     double number = 0;
     if (!setting_constant(value, &number) || number != floor(number) || number < 1 || number > LAYOUT_MAX_RANKS) {
-      diag_error(diag, E042, value->span, "the number of microbatches is a whole number of at least 1");
+      diag_error(diag, E042, value->span, "the number of microbatches is a whole number from 1 to %d",
+                 LAYOUT_MAX_RANKS);
       return;
     }
     l->microbatches = l->slots ? l->microbatches : (int64_t)number;

@@ -25,7 +25,8 @@ static void read_axis(Layout *l, const Ast *phrase, const Ast *term) {
     return;
   }
   if (size != floor(size) || size < 1 || size > LAYOUT_MAX_RANKS) {
-    diag_error(diag, E042, phrase->kids[1]->span, "the size of a mesh axis is a whole number of at least 1");
+    diag_error(diag, E042, phrase->kids[1]->span, "the size of a mesh axis is a whole number from 1 to %d",
+               LAYOUT_MAX_RANKS);
     size = 1;
   }
   int old = layout_mesh(l, term->name);
