@@ -140,6 +140,7 @@ bool read_manifest(const uint8_t *bytes, size_t length) {
 
 bool read_metrics(const uint8_t *bytes, size_t length) {
   const char *path = scratch_file("metrics.jsonl", bytes, length);
+  scratch_remove("metrics.jsonl" METRICS_DAMAGED);  // of the input before: each has a name of its own
   MetricsPoint *points = NULL;
   int64_t count = 0, bad = 0;
   Error error = {0};
