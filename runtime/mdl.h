@@ -189,7 +189,7 @@ MdlStatus mdl_trainer_value(MdlTrainer *trainer, const char *name, MdlValue *val
 MdlStatus mdl_trainer_read(MdlTrainer *trainer, const char *name, void *to, size_t bytes, MdlError *error);
 
 // Reads all checkpoints of a run, or one checkpoint, and says of each whether it is whole and good, a line each.
-// *damaged: how many are not whole.
+// *damaged: how many are not whole. Where one cannot be read, the others have their lines all the same.
 MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *error);
 
 typedef struct {
