@@ -5,6 +5,7 @@
 // as they have ranks with positions of their own; loads and what is dropped with counts of the choices; and the shape
 // of plans with what it is to be: one order for an index, nothing made of a matrix for each position, no sums over
 // ranks but those of tokens.
+#include "compiler/plan/waits.h"
 #include "tests/layouts_outcome.h"
 
 static const double tolerance = 1e-9;
@@ -242,6 +243,77 @@ static void test_what_ranks_give(void **state) {
   arena_destroy(arena);
 }
 
+// The first of the list behind an instruction that waits for it; at most `count`.
+static int waited_for(const PlanWaits *waits, int segment, int instruction, int count) {
+  for (int i = instruction + 1; i < count; i++) {
+    const PlanWaitList *list = &waits->of[segment][i];
+    for (int j = 0; j < list->count; j++) {
+      const PlanWait *wait = &list->at[j];
+      if (wait->which == WAIT_THIS_CALL && wait->segment == segment && wait->instruction == instruction) {
+        return i;
+      }
+    }
+  }
+  return count;
+}
+
+// Products of the shared experts of a layer that run while its tokens travel to all ranks of experts, `to`, or back,
+// `from`.
+static void count_beside(const Plan *plan, int layer, int *to, int *from) {
+  Arena *arena = arena_create();
+  const PlanWaits *waits = plan_waits(arena, plan);
+  for (int s = 0; s < plan->segment_count; s++) {
+    const PlanSegment *segment = &plan->segments[s];
+    for (int i = 0; i < segment->count && plan_calls(plan, PROGRAM_TRAIN, s) > 0; i++) {
+      const Instruction *at = &segment->instructions[i];
+      char gathered[64], added[64], shared[64];
+      snprintf(gathered, sizeof gathered, "layers.%d.mixed.h", layer);
+      snprintf(added, sizeof added, "layers.%d.routed", layer);
+      snprintf(shared, sizeof shared, "layers.%d.all.", layer);
+      const bool travels = at->kind == INSTRUCTION_COLLECTIVE && at->aside && at->name;
+      const bool goes = travels && strcmp(at->name, gathered) == 0, comes = travels && strcmp(at->name, added) == 0;
+      const int until = goes || comes ? waited_for(waits, s, i, segment->count) : i;
+      for (int j = i + 1; j < until; j++) {
+        const Instruction *other = &segment->instructions[j];
+        if (other->kind == INSTRUCTION_GEMM && other->name && strncmp(other->name, shared, strlen(shared)) == 0) {
+          ++*(goes ? to : from);
+        }
+      }
+    }
+  }
+  arena_destroy(arena);
+}
+
+// DeepSeek-V2-Lite: what all experts do is exchanged beside what the shared ones do. Not so (control) with overlap =
+// false.
+static void test_shared_experts_stand_beside(void **state) {
+  (void)state;
+  enum { LAYERS = 3 };
+  FileError error;
+  size_t length;
+  char *text = file_read(MDL_SOURCE_DIR "/models/deepseek.mdl", &length, &error);
+  assert_non_null(text);
+  for (int alone = 0; alone < 2; alone++) {
+    Arena *arena = arena_create();
+    const char *set[] = {"layers=3", "batch=4"};
+    const CompileOptions options = {
+        .recipe = "deepseek_v2_lite", .layout = "l", .precision = "bf16_router", .set = set, .set_count = 2};
+    LayoutRun *run = layout_compile_text(
+        arena_format(arena, "%s\nlayout l { mesh ep = 2; batch, experts -> ep; router: experts -> none; %s }\n", text,
+                     alone ? "overlap = false;" : ""),
+        &options);
+    assert_non_null(run);
+    for (int layer = 1; layer < LAYERS; layer++) {
+      int to = 0, from = 0;
+      count_beside(run->set->plans[0], layer, &to, &from);
+      assert_true(alone ? to == 0 && from == 0 : to > 0 && from > 0);
+    }
+    arena_destroy(run->arena);
+    arena_destroy(arena);
+  }
+  free(text);
+}
+
 // --- rows that no position is in ---
 
 static const char *const emptied[] = {
@@ -348,11 +420,12 @@ static void test_capacity_bounds_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_capacity_is_of_a_rank),   cmocka_unit_test(test_capacity_of_all_differs),
-      cmocka_unit_test(test_dropped_is_counted),      cmocka_unit_test(test_loads_are_of_layers),
-      cmocka_unit_test(test_one_order_for_an_index),  cmocka_unit_test(test_what_ranks_give),
-      cmocka_unit_test(test_capacity_bounds_rows),    cmocka_unit_test(test_nobody_reads_empty_rows),
-      cmocka_unit_test(test_empty_rows_are_left_out), cmocka_unit_test(test_sums_of_choices_are_products),
+      cmocka_unit_test(test_capacity_is_of_a_rank),       cmocka_unit_test(test_capacity_of_all_differs),
+      cmocka_unit_test(test_dropped_is_counted),          cmocka_unit_test(test_loads_are_of_layers),
+      cmocka_unit_test(test_one_order_for_an_index),      cmocka_unit_test(test_what_ranks_give),
+      cmocka_unit_test(test_capacity_bounds_rows),        cmocka_unit_test(test_nobody_reads_empty_rows),
+      cmocka_unit_test(test_empty_rows_are_left_out),     cmocka_unit_test(test_sums_of_choices_are_products),
+      cmocka_unit_test(test_shared_experts_stand_beside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

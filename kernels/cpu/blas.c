@@ -112,7 +112,8 @@ static bool threads_add(Blas *blas, int threads, Error *error) {
 
 // The loader tells of memory in words of its own, some of which it also uses for a file system without programs.
 static bool loader_lacks_memory(const char *why) {
-  static const char *const words[] = {"failed to map segment", "cannot map zero-fill", "allocate", "memory"};
+  static const char *const words[] = {
+      "failed to map segment", "cannot map zero-fill", "cannot create", "cannot extend", "allocate", "memory"};
   bool found = strstr(why, strerror(ENOMEM)) != NULL;
   for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
     found |= strstr(why, words[i]) != NULL;
