@@ -56,8 +56,9 @@ bool run_follow(Run *run, bool *moved, Error *error) {
   const char *found = leads_to(now, &held) ? now : held.st_nlink > 0 && leads_to(name, &held) ? name : NULL;
   *moved = found != NULL;
   return found ? io_path(run->path, error, "%s", found) && io_path(run->checkpoints, error, "%s/checkpoints", found)
-               : error_set(error, 1, "%s is no longer the directory that this run began in, which was removed",
-                           run->path);
+               : error_set(
+                     error, 1, "%s is no longer the directory that this run began in, which was %s", run->path,
+                     held.st_nlink > 0 ? "moved, and /proc, which would say where it is, is not mounted" : "removed");
 }
 
 typedef struct {
