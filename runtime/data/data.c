@@ -26,7 +26,7 @@ static const struct {  // what a recipe can name
              {"tokens", NULL, false, false},
              {"tokens_u16", "u16", false, false},
              {"tokens_u32", "u32", false, false}};
-enum { KIND_COUNT = sizeof kinds / sizeof *kinds, BYTE_KINDS = 256 };
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
@@ -403,11 +403,13 @@ void data_close(Data *data) {
 DataFacts data_facts(const Data *data) {
   bool unchecked = !data->text && !data->chat, answers = data->chat || data->mask_fd >= 0,
        documents = answers || documents_known(&data->documents);
+  int32_t separator = documents_separator(&data->documents);
   for (int i = 0; i < data->part_count; i++) {
     const DataFacts part = data_facts(data->parts[i]);
     unchecked = part.unchecked || (i > 0 && unchecked);
     documents = part.documents && (i == 0 || documents);
     answers |= part.answers;
+    separator = part.separator > separator ? part.separator : separator;
   }
   return (DataFacts){
       .path = data->path,
@@ -420,6 +422,7 @@ DataFacts data_facts(const Data *data) {
       .validation_windows = data->validation_windows,
       .token_kinds = data->kinds,
       .unchecked = unchecked,
+      .separator = separator,
       .documents = documents,
       .answers = answers,
       .bytes_per_token = data->bytes_per_token,

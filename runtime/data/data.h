@@ -26,6 +26,7 @@ typedef struct {
   bool unchecked;          // tokens come from elsewhere, and data_check must be asked
   bool documents;          // it is known where documents end
   bool answers;            // and which tokens are of answers
+  int32_t separator;       // the one token that documents are told to end with; -1: none
   double bytes_per_token;  // NAN: not known
 } DataFacts;
 

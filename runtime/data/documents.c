@@ -59,6 +59,13 @@ bool documents_encode(const Tokenizer *tokenizer, const char *text, TokenList *t
 static bool separator_set(Documents *documents, const SourceOptions *options, const char *path, Error *error) {
   documents->told = options->separator_is != SEPARATOR_DEFAULT;
   if (options->separator_is == SEPARATOR_TOKEN) {
+    const int32_t kinds = documents->tokenizer ? documents->kinds : documents->bytes ? BYTE_KINDS : INT32_MAX;
+    if (options->separator_token >= kinds) {
+      return error_set(error, 1,
+                       "the separator of %s is the token %d, and %s has tokens below %d: no document would end", path,
+                       options->separator_token,
+                       documents->tokenizer ? tokenizer_path(documents->tokenizer) : TOKENIZER_BYTES, kinds);
+    }
     return tokens_add(&documents->separator, options->separator_token) || error_set(error, 3, "no memory");
   }
   if (options->separator_is != SEPARATOR_TEXT) {
@@ -97,6 +104,10 @@ void documents_free(Documents *documents) {
 bool documents_known(const Documents *documents) {
   return documents->told || documents->text || documents->bytes ||
          (documents->tokenizer && tokenizer_end(documents->tokenizer) >= 0);
+}
+
+int32_t documents_separator(const Documents *documents) {
+  return documents->separator.count == 1 ? documents->separator.at[0] : -1;
 }
 
 static uint8_t marks_of(const Documents *documents, int32_t token) {

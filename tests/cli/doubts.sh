@@ -36,6 +36,24 @@ rev text.txt > reversed.txt
 expect 0 "$MDL" data train-tokenizer reversed.txt -o tokenizer.json --vocab 300
 train tokens.mdl --set vocab=300 --steps 1 --out other
 mentions out "the tokens of tokens.bin were made by another tokenizer than tokenizer.json" "mdl data encode"
+of 'mix(a = text("text.txt", tokenizer = "tokenizer.json"), b = tokens("tokens.bin"))' mixed.mdl
+train mixed.mdl --set vocab=300 --steps 1 --out mixed
+mentions out "the tokens of tokens.bin were made by another tokenizer than tokenizer.json"
+expect 0 "$MDL" data encode text.txt -o bytes.bin
+of 'mix(a = tokens("tokens.bin"), b = tokens("bytes.bin"))' unnamed.mdl
+train unnamed.mdl --set vocab=300 --steps 1 --out unnamed
+mentions out "the tokens of tokens.bin and of bytes.bin were made by two tokenizers"
+of 'mix(a = text("text.txt"), b = tokens("bytes.bin"))' alike.mdl
+train alike.mdl --steps 1 --out alike
+! grep -q "tokenizer" out || die "bytes are another tokenizer than bytes"
+
+# Separators that no token is.
+of 'tokens("tokens.bin", separator = 300)' separated.mdl
+expect 1 "$MDL" train separated.mdl --set vocab=300 --out separated
+mentions err "the separator of tokens.bin is the token 300" "no document would end"
+of 'tokens("bytes.bin", separator = 256, tokenizer = bytes)' separated.mdl
+expect 1 "$MDL" train separated.mdl --set vocab=300 --out separated
+mentions err "the separator of bytes.bin is the token 256, and bytes has tokens below 256"
 
 # What is validated with.
 cp text.txt copy.txt
