@@ -170,6 +170,15 @@ bad llama-hf; edit 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
 wrong "left over, since the model has no such parameter: 'model.layers.1."
 bad llama-hf; edit 's/"llama"/"lama"/'; wrong "model_type 'lama'; known are" "llama" "--mapping FILE"
 bad llama-hf; edit 's/"silu"/"gelu"/'; wrong 'hidden_act is "gelu" there, "silu" in the model'
+bad bloom-hf; edit 's/"bloom"/"bloom", "pretraining_tp": 2, "slow_but_exact": true/'; wrong "slow_but_exact is true there, false in the model"
+# Other values that say the same: of the first Gemma, and another name of what GPT-2 has.
+bad gemma-hf; edit 's/"hidden_act": "gelu_pytorch_tanh"/"hidden_act": "gelu"/; s/"hidden_activation": "gelu_pytorch_tanh"/"hidden_activation": null/'
+grep -q '"hidden_act": "gelu"' bad/config.json || die "config.json has another form"
+expect 0 "$MDL" convert bad -o gemma-first
+same "the first Gemma" "$(saved_weights gemma-back 0)" "$(saved_weights gemma-first 0)"
+bad gpt2-hf; edit 's/"gelu_new"/"gelu_pytorch_tanh"/'
+expect 0 "$MDL" convert bad -o gpt2-tanh
+bad gpt2-hf; edit 's/"gelu_new"/"gelu"/'; wrong 'activation_function is "gelu" there, "gelu_new" in the model'
 bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
 bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, null in the model'
 bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"
