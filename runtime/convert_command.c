@@ -79,11 +79,24 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
   if (result.note[0]) {
     printf("note: %s\n", result.note);
   }
+  if (result.begin[0]) {
+    printf(
+        "note: transformers puts %s ahead of each text, and here nothing is put there: write it in the prompt, and in "
+        "data "
+        "where the model was trained so\n",
+        result.begin);
+  }
   Buffer path = {0};
   buffer_shell(&path, result.run);
   const bool text = result.tokenizer || values->model;  // a text of one's own may name a tokenizer
-  printf("try mdl generate %s%s --prompt TEXT, or mdl train FILE --from %s\n", path.text ? path.text : "",
-         text ? "" : " --tokenizer FILE", path.text ? path.text : "");
+  Buffer begin = {0};
+  buffer_format(&begin, "%sTEXT", result.begin);
+  Buffer prompt = {0};
+  buffer_shell(&prompt, begin.text ? begin.text : "TEXT");
+  printf("try mdl generate %s%s --prompt %s, or mdl train FILE --from %s\n", path.text ? path.text : "",
+         text ? "" : " --tokenizer FILE", prompt.text ? prompt.text : "TEXT", path.text ? path.text : "");
+  buffer_free(&begin);
+  buffer_free(&prompt);
   buffer_free(&path);
   return STATUS_DONE;
 }

@@ -117,6 +117,14 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   expect 0 "$MDL" generate words-back --prompt "You may" --tokens 3
   mentions out "You may"
   expect 0 "$MDL" eval words-back --batches 2
+  # What transformers puts ahead of a text is said, since nothing is put there.
+  ! grep -q "ahead of each text" out || die "no token is put ahead"
+  sed -i 's/"post_processor": null/"post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}]}/' words-hf/tokenizer.json
+  expect 0 "$MDL" convert words-hf -o words-ahead
+  mentions out "transformers puts <|endoftext|> ahead of each text" "--prompt '<|endoftext|>TEXT'"
+  echo '{"add_bos_token": false, "bos_token": "<|endoftext|>"}' > words-hf/tokenizer_config.json
+  expect 0 "$MDL" convert words-hf -o words-bare
+  ! grep -q "ahead of each text" out || die "tokenizer_config.json says that none is"
 fi
 
 # So does a model of SentencePiece, which is used where there is no tokenizer.json that can be read.
