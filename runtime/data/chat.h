@@ -21,6 +21,7 @@ enum { TOKEN_ANSWER = 1, TOKEN_BEGINS = 2 };  // it is of an answer; a document 
 // conversation stands the separator, or the token that ends a document.
 bool chat_create(const Tokenizer *tokenizer, const SourceOptions *options, Chat **chat, Error *error);
 void chat_destroy(Chat *chat);
+bool chat_known(const Tokenizer *tokenizer);  // it has the tokens of one of these templates
 
 // Appends the tokens of a conversation, and a byte for each to `flags`.
 bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, size_t length, TokenList *tokens,
