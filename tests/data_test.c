@@ -135,7 +135,8 @@ static void test_errors(void **state) {
   (void)state;
   expect_open_error((DataOptions){.path = "no-such-file", .base = directory, .sequence = 8},
                     "no-such-file is neither in the working directory nor beside the text (/tmp/");
-  expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8}, "cannot read the data file /no-such-file");
+  expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8},
+                    "cannot read the data file /no-such-file: No such file or directory; --data FILE names another");
   expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is not a regular file");
   expect_open_error((DataOptions){.path = NULL, .sequence = 8}, "the recipe names no data");
   expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");

@@ -234,7 +234,8 @@ static void test_wrong_lines(void **state) {
   } all[] = {{"{\"text\":\"a\"}\n{\n", "lines:2: no JSON, at byte"},
              {"[1]\n", "the line is no object {...}; --field is 'text'"},
              {"{\"text\":7}\n", "the field is no text"},
-             {"\n\n{\"words\":\"a\"}", "lines:3: the object has no such field"}};
+             {"\n\n{\"words\":\"a\"}",
+              "lines:3: the object has no such field; --field is 'text', and what is text in it is 'words'"}};
   char path[IO_PATH_MAX];
   const char *file = path;
   ReaderOptions options = {.files = &file, .file_count = 1, .field = "text", .what = "read"};

@@ -31,6 +31,16 @@ enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
 
+static const char data_file[] = "data file", validation_file[] = "validation file", tokenizer_file[] = "tokenizer";
+
+// What to do where there is no such file.
+static const char *remedy_of(const char *what) {
+  return what == data_file         ? "; --data FILE names another"
+         : what == validation_file ? "; `validation` of the recipe names it, and --data FILE leaves it as it is"
+         : what == tokenizer_file  ? "; a tokenizer is a file, and nothing is downloaded"
+                                   : "";
+}
+
 // Where a file of the recipe is: the path, or base/path where it is relative and not there.
 static bool file_find(const char *what, const char *path, const char *base, char found[PATH_MAX], Error *error) {
   char joined[PATH_MAX] = "";
@@ -41,10 +51,7 @@ static bool file_find(const char *what, const char *path, const char *base, char
   }
   if (beside && access(joined, F_OK) != 0) {
     return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
-                     joined,
-                     strcmp(what, "data file") == 0   ? "; --data FILE names another"
-                     : strcmp(what, "tokenizer") == 0 ? "; a tokenizer is a file, and nothing is downloaded"
-                                                      : "");
+                     joined, remedy_of(what));
   }
   return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
          error_set(error, 1, "the path is too long: %s", path);
@@ -57,25 +64,26 @@ bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
 }
 
 static bool unreadable(const char *what, const char *path, Error *error) {
-  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s", what, path, strerror(errno));
+  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s%s", what, path, strerror(errno),
+                   errno == ENOENT ? remedy_of(what) : "");
 }
 
 // Data.path and fd are set.
-static bool data_find(Data *data, const char *path, const char *base, Error *error) {
+static bool data_find(Data *data, const char *what, const char *path, const char *base, Error *error) {
   char found[PATH_MAX];
   struct stat info;
   if (!path || !*path) {
     return error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
   }
-  if (!file_find("data file", path, base, found, error)) {
+  if (!file_find(what, path, base, found, error)) {
     return false;
   }
   data->fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (data->fd < 0 || fstat(data->fd, &info) != 0) {
-    return unreadable("data file", path, error);
+    return unreadable(what, path, error);
   }
   if (!S_ISREG(info.st_mode)) {
-    return error_set(error, 1, "the data file %s is not a regular file; data is read at random places", path);
+    return error_set(error, 1, "the %s %s is not a regular file; data is read at random places", what, path);
   }
   data->path = strdup(found);
   data->bytes = info.st_size;
@@ -86,7 +94,7 @@ bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, E
   char path[PATH_MAX];
   *tokenizer = NULL;
   return !name || strcmp(name, TOKENIZER_BYTES) == 0 || strcmp(name, TOKENIZER_NONE) == 0 ||
-         (file_find("tokenizer", name, base, path, error) && tokenizer_open(path, tokenizer, error));
+         (file_find(tokenizer_file, name, base, path, error) && tokenizer_open(path, tokenizer, error));
 }
 
 static int64_t windows_of(int64_t tokens, int64_t sequence) {
@@ -354,7 +362,7 @@ bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   made->sequence = options->sequence;
   made->seed = options->seed;
   made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
-  if (!data_find(made, named, options->base, error) ||
+  if (!data_find(made, options->held_out ? validation_file : data_file, named, options->base, error) ||
       !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
       !data_read_file(made, kind, &told, options->base, error) ||
       !data_split(made, options->validation_fraction, error) || !bytes_count(made, error)) {

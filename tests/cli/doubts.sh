@@ -57,6 +57,9 @@ mentions err "the separator of bytes.bin is the token 256, and bytes has tokens 
 
 # What is validated with.
 cp text.txt copy.txt
+of 'text("text.txt"); validation text("gone.txt")' gone.mdl
+expect 1 "$MDL" train gone.mdl --out gone
+mentions err "the validation file gone.txt is neither in" "--data FILE leaves it as it is"
 of 'text("text.txt"); validation text("copy.txt")' seen.mdl
 one seen.mdl seen
 mentions out "the validation source copy.txt is trained on too"
