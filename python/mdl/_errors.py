@@ -107,8 +107,10 @@ def encode(text: Optional[Path]) -> Optional[bytes]:
 
 def count(name: str, number: Optional[int], default: int = 0) -> int:
     """An option that counts something; None: the default."""
-    number = default if number is None else operator.index(number)
-    if not (0 <= number < 2**63 or number == default):
+    if number is None:
+        return default
+    number = operator.index(number)
+    if not 0 <= number < 2**63:
         raise ValueError(f"{name} is a whole number from 0 on, not {number}")
     return number
 

@@ -82,6 +82,8 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     the text ends. `trust` and `trunk` are those of `evaluate`. With `chat` the prompt is a question of a conversation,
     and the text its answer; `system` is said ahead of it.
     """
+    if not isinstance(prompt, str):
+        raise TypeError(f"the prompt is one text, not {type(prompt).__name__}")
     if isinstance(stops, str):
         raise TypeError("stops is a list of texts, not one text")
     words = [encode(stop) or b"" for stop in stops]

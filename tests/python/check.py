@@ -196,6 +196,12 @@ class Misuse(unittest.TestCase):
                              ({"stops": [""]}, mdl.UsageError), ({"seed": -1}, ValueError)):
             with self.assertRaises(error, msg=str(wrong)):
                 mdl.generate(run, "a", **wrong)
+        for wrong in (5, ["a", "b"], b"a"):
+            with self.assertRaisesRegex(TypeError, "one text"):
+                mdl.generate(run, wrong)
+        for wrong in ("steps", "save_every", "eval_every", "log_every"):
+            with self.assertRaisesRegex(ValueError, wrong):
+                plan.trainer(**options("none", **{wrong: -1}))
         with self.assertRaises(ValueError):
             mdl.generate(run, "a\0b")
 
@@ -224,6 +230,8 @@ class Values(unittest.TestCase):
                 self.assertEqual(one.memory().tobytes(), one.read(), one.name)
             with self.assertRaisesRegex(mdl.UsageError, "no value 'layers.9.q.w'"):
                 trainer.value("layers.9.q.w")
+            with self.assertRaisesRegex(mdl.UsageError, "no value 'layers.0.q'; there are .* such as 'layers.0.q.w'"):
+                trainer.value("layers.0.q")
 
     def test_memory_changes_with_steps_and_outlives_the_trainer(self):
         trainer = mdl.compile(MODEL).trainer(**options("alive", steps=2))
