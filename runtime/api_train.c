@@ -38,6 +38,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->save_trained && !options->from) {
     return error_set(error, 2, "checkpoints that hold what is trained alone need weights that training begins with");
   }
+  if (options->trunk && !options->resume) {
+    return error_set(error, 2, "`trunk` says where frozen parameters are of a run that is gone on with: give `resume`");
+  }
   if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
     return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
   }

@@ -202,6 +202,9 @@ class Misuse(unittest.TestCase):
         for wrong in ("steps", "save_every", "eval_every", "log_every"):
             with self.assertRaisesRegex(ValueError, wrong):
                 plan.trainer(**options("none", **{wrong: -1}))
+        for wrong in ({"resume": True, "restart": True}, {"trunk": "some"}):
+            with self.assertRaises(mdl.UsageError, msg=str(wrong)):
+                plan.trainer(**options("none", **wrong))
         with self.assertRaises(ValueError):
             mdl.generate(run, "a\0b")
 
