@@ -65,6 +65,8 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
                   .precision = flags->precision,
                   .set = flags->set.at,
                   .set_count = flags->set.count,
+                  .watched = flags->watched.at,
+                  .watch_count = flags->watched.count,
                   .diagnostics = stderr,
                   .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0}};
   if (mdl_import(&options, &result, &error)) {
@@ -195,6 +197,11 @@ int convert_main(Arena *arena, const void *values, const OptionList *arguments) 
                 : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face, --to peft to write its "
                   "adapters, or --merge to merge them\n",
             wrong ? wrong : from);
+    return STATUS_USAGE;
+  }
+  if (convert->compile.recipe && !convert->model) {
+    fprintf(stderr,
+            "mdl convert: --recipe is of a text of your own; give --model FILE, or change the recipe by --set\n");
     return STATUS_USAGE;
   }
   return to_run(arena, convert, from);

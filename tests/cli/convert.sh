@@ -168,6 +168,10 @@ bad wide-hf; sed -i 's/"model-00002-of-00004/"..\/model-00002-of-00004/' bad/mod
 wrong "is no name of a file in this directory"
 bad wide-hf; sed -i '0,/model-00001-of/s//model-00003-of/' bad/model.safetensors.index.json
 wrong "but it is not"
+expect 2 "$MDL" convert llama-hf -o unasked --recipe small
+mentions err "give --model FILE"
+expect 0 "$MDL" convert llama-hf -o watched --watch head
+grep -q "watch head;" watched/resolved.mdl || die "--watch is left out"
 bad llama-hf; rm bad/model.safetensors; wrong "holds neither model.safetensors nor model.safetensors.index.json"
 bad llama-hf; rm bad/model.safetensors; touch bad/pytorch_model.bin; wrong "pytorch_model.bin is not read"
 bad llama-hf; truncate -s -4 bad/model.safetensors; wrong "model.safetensors is damaged"
