@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/data/documents.h"
 #include "runtime/json_guard.h"
@@ -28,6 +29,7 @@ struct Chat {
   TokenList separator;
   Buffer pending;  // text that is not encoded yet
   int64_t answer_count;
+  ChatOdd odd;
   const char *path;
   int64_t number;
   TokenList *tokens;
@@ -133,6 +135,28 @@ void chat_destroy(Chat *chat) {
     tokens_free(&chat->separator);
     buffer_free(&chat->pending);
     free(chat);
+  }
+}
+
+ChatOdd chat_odd(const Chat *chat) {
+  return chat->odd;
+}
+
+bool chat_unanswered(const Chat *chat, const char *path, Error *error) {
+  const bool odd = chat->odd.messages > 0;
+  return error_set(error, 1, "%s has no answers: no message has the role \"assistant\"%s%s%s", path,
+                   odd ? "; call the role '" : "", odd ? chat->odd.role : "", odd ? "' so" : "");
+}
+
+// Roles that other programs give to answers.
+static void odd_count(Chat *chat, const char *role) {
+  static const char *const names[] = {"assistant", "model", "gpt", "chatgpt", "bot", "chatbot", "ai"};
+  bool odd = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    odd |= strcasecmp(role, names[i]) == 0;
+  }
+  if (odd && chat->odd.messages++ == 0) {
+    snprintf(chat->odd.role, sizeof chat->odd.role, "%s", role);
   }
 }
 
@@ -259,6 +283,9 @@ static bool messages_add(Chat *chat, const json_t *root, bool *answered) {
     }
     const char *of = json_string_value(role);
     *answered = strcmp(of, "assistant") == 0 || strcmp(of, "model") == 0;
+    if (!*answered) {
+      odd_count(chat, of);
+    }
     if (!message_add(chat, of, json_string_value(content), json_string_length(content))) {
       return false;
     }

@@ -33,4 +33,12 @@ bool chat_ending(const Chat *chat, Buffer *text, Error *error);
 
 int64_t chat_answers(const Chat *chat);  // messages so far that are answers
 
+typedef struct {  // messages of a role that is none here and that others give to answers, such as `gpt` or `Assistant`
+  int64_t messages;
+  char role[16];  // of the first of them
+} ChatOdd;
+
+ChatOdd chat_odd(const Chat *chat);
+bool chat_unanswered(const Chat *chat, const char *path, Error *error);  // false: the error that there are no answers
+
 #endif

@@ -164,8 +164,8 @@ static bool data_converse(Data *data, const SourceOptions *options, Error *error
   const ReaderOptions reader = {.files = &file, .file_count = 1, .line = chat_line};
   const bool done = data_encodes(data, error) && chat_create(data->tokenizer, options, &r.chat, error) &&
                     reader_run(&reader, NULL, &r, &facts, error) &&
-                    (chat_answers(r.chat) > 0 ||
-                     error_set(error, 1, "%s has no answers: no message has the role \"assistant\"", data->path));
+                    (chat_answers(r.chat) > 0 || chat_unanswered(r.chat, data->path, error));
+  data->odd = r.chat ? chat_odd(r.chat) : (ChatOdd){0};
   chat_destroy(r.chat);
   data->file = (TokenFile){.format = "chat", .type = TOKEN_U32, .count = data->encoded.count};
   return done;

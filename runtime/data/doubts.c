@@ -114,6 +114,16 @@ static bool set_doubt(const Data *set, const Data *trained, Buffer *lines, Error
   return true;
 }
 
+// Messages that others call answers, beside those that are.
+static void chat_doubt(const Data *data, Buffer *lines) {
+  if (data->odd.messages > 0) {
+    buffer_format(lines,
+                  "%s has %lld message%s of the role '%s', which are no answers: nothing is learned of how to write "
+                  "them; answers have the role assistant\n",
+                  data->path, (long long)data->odd.messages, data->odd.messages > 1 ? "s" : "", data->odd.role);
+  }
+}
+
 bool data_doubts(const Data *data, Buffer *lines, Error *error) {
   const int parts = data->part_count > 0 ? data->part_count : 1;
   for (int p = 0; p < parts; p++) {
@@ -121,6 +131,7 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     if (!text_doubt(part, lines, error) || !tokens_doubt(data, part, lines, error)) {
       return false;
     }
+    chat_doubt(part, lines);
     for (int s = 0; s < data->set_count; s++) {
       if (!set_doubt(data->sets[s].data, part, lines, error)) {
         return false;

@@ -91,6 +91,18 @@ sed 's/data chat.*/data chat("talks.jsonl", template = "{Role}: {content}\\n");/
 expect 1 "$MDL" train strange.mdl --out strange
 mentions err "has {Role}, which stands for nothing"
 
+# Answers by another name: said beside answers, and where there are none.
+sed '5,20s/"assistant"/"Assistant"/' talks.jsonl > mixed.jsonl
+sed 's/data chat.*/data chat("mixed.jsonl");/' chat.mdl > mixed.mdl
+train mixed.mdl --steps 1 --out mixed
+mentions out "mixed.jsonl has 8 messages of the role 'Assistant', which are no answers"
+echo '{"messages": [{"role": "human", "content": "a"}, {"role": "gpt", "content": "b"}]}' > odd.jsonl
+sed 's/data chat.*/data chat("odd.jsonl");/' chat.mdl > odd.mdl
+expect 1 "$MDL" train odd.mdl --out odd
+mentions err "odd.jsonl has no answers" "call the role 'gpt' so"
+expect 1 "$MDL" data encode odd.jsonl --chat -o odd.bin
+mentions err "what is read has no answers" "call the role 'gpt' so"
+
 # Other templates and separators.
 expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {content}
 ' -o other.bin
