@@ -76,7 +76,7 @@ static bool slot_get(const Map *map, const MapSlot *wanted, int64_t *value) {
 }
 
 static MapSlot slot_of_bytes(const void *key, size_t bytes) {
-  return (MapSlot){.word = XXH3_64bits(key, bytes), .key = key, .bytes = bytes};
+  return (MapSlot){.word = XXH3_64bits(key, bytes), .key = key, .bytes = (uint32_t)bytes};
 }
 
 void map_put(Map *map, uint64_t key, int64_t value) {

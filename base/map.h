@@ -11,9 +11,9 @@
 typedef struct {
   uint64_t word;    // of a key of one word; else its hash
   const void *key;  // of a key of bytes, in the arena; NULL: one word
-  size_t bytes;
-  bool used;
   int64_t value;
+  uint32_t bytes;  // of the key
+  bool used;
 } MapSlot;
 
 typedef struct {

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "base/names.h"
 #include "base/report.h"
+#include "base/spelled.h"
 
 enum { HELP_WIDTH = 100, HELP_INDENT = 28 };
 
@@ -143,6 +144,10 @@ static bool option_number(Parser *parser, const Option *option, char *field, con
     buffer_format(parser->problem,
                   range ? "--%s takes a%s number, and %s is out of range" : "--%s takes a%s number, not '%s'",
                   option->name, integer ? " whole" : "", text);
+    char other[SPELLED_MAX];
+    const char *help =
+        range || !(integer || strchr(text, ',')) ? NULL : spelled_number(text, strlen(text), integer, other);
+    buffer_format(parser->problem, "%s%s", help ? "; " : "", help ? help : "");
     return false;
   }
   if (number < option->least) {

@@ -65,12 +65,13 @@ static bool are_large(const Compilation *c, ValueId value) {
   return bytes > (double)chunk_bytes(c);
 }
 
-static bool is_number(const Graph *graph, ValueId value) {
-  return graph_shape(graph, value).count == 0;
+static bool is_short(const Graph *graph, ValueId value) {
+  const Shape shape = graph_shape(graph, value);
+  return shape.count == 0 || (shape.count == 1 && graph_elements(graph, shape) <= SHOWN_NUMBERS);
 }
 
 // Where logits are large they are never whole in a step, so what is computed from them for an output alone is left out
-// of training; and so is everywhere what is no single number, which no line of a step can show.
+// of training; and so is everywhere what is more than a few numbers, which no line of a step can show.
 static void drop_outputs_of(const Compilation *c, ValueId logits) {
   Graph *graph = c->graph;
   NodeList *nodes = &graph->regions.at[0].nodes;
@@ -89,7 +90,7 @@ static void drop_outputs_of(const Compilation *c, ValueId logits) {
     }
     nodes->at[kept] = nodes->at[i];
     const bool output = node->op == OP_OUTPUT && strcmp(node->text, "loss") != 0;
-    kept += !(reads && output && (large || !is_number(graph, node->operands[0])));
+    kept += !(reads && output && (large || !is_short(graph, node->operands[0])));
   }
   nodes->count = kept;
 }

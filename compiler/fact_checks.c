@@ -42,19 +42,10 @@ static bool is_typed(const Graph *graph, const Node *node) {
   return true;
 }
 
-// Behind what segments return.
-static const Node *maker_of(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  while (node && node->op == OP_SEGMENT) {
-    value = graph->regions.at[node->region].results.at[graph_value(graph, value)->result];
-    node = graph_producer(graph, value);
-  }
-  return node;
-}
-
 static bool is_sorted(const Graph *graph, const Node *node) {
   const bool product = op_chosen(node->op) || node->op == OP_CHOSEN_DOTS;
-  const Node *order = product ? maker_of(graph, node->operands[node->operand_count - 1]) : NULL;
+  const Node *order =
+      product ? graph_producer(graph, graph_inside_segment(graph, node->operands[node->operand_count - 1])) : NULL;
   return !product || (order && order->op == OP_ORDER);
 }
 

@@ -66,7 +66,7 @@ ValueId step_value(Elaborator *e) {
 }
 
 // Inputs and outputs are what the runtime hands over in each step.
-static bool ports_left(Elaborator *e, const Ast *ast) {
+bool ports_left(Elaborator *e, const Ast *ast) {
   if (e->ports++ < ELABORATE_MAX_PORTS) {
     return true;
   }
@@ -171,55 +171,6 @@ static void run_assign(Elaborator *e, const Ast *ast) {
   }
   for (int i = 0; i < targets->count; i++) {
     assign_one(e, targets->kids[i], tuple ? value.items[i] : object_poison(), ast->kids[2]);
-  }
-}
-
-// A step shows single numbers, beside its own.
-static bool is_shown(const Elaborator *e, Name name, ValueId value) {
-  static const char *const own[] = {STEP_OUTPUTS};
-  bool free = true;
-  for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-    free = free && strcmp(name, own[i]) != 0;
-  }
-  const Value *of = graph_value(e->graph, value);
-  return e->program == PROGRAM_TRAIN ? free && of->shape.count == 0 && element_type_floating(of->type)
-                                     : e->program != PROGRAM_INITIALISE;
-}
-
-static void run_output(Elaborator *e, const Ast *ast) {
-  if (e->frame->kind != FRAME_MODEL) {
-    diag_error(e->diag, E035, ast->span, "outputs are declared by the model, not inside functions");
-    return;
-  }
-  if (!ports_left(e, ast)) {
-    return;
-  }
-  Object object;
-  if (ast->kids[0]) {
-    e->frame->variable = ast->name;
-    object = evaluate(e, ast->kids[0]);
-    e->frame->variable = NULL;
-    object.span = ast->name_span;
-    frame_set(e, e->frame, ast->name, object);
-  } else {
-    Object *found = frame_find(e->frame, ast->name);
-    if (!found) {
-      unknown_name(e, ast->name, ast->name_span, "value");
-      return;
-    }
-    object = *found;
-  }
-  ValueId value;
-  if (!object_tensor(e, object, true, ast->span, &value)) {
-    return;
-  }
-  if (e->program == PROGRAM_TRAIN && ast->name[0] != '_' && lint_constant(e->graph, value)) {
-    Diagnostic *said = diag_warning(e->diag, E039, ast->span, "the output '%s' is the same in every step", ast->name);
-    diag_label(e->diag, said, "it depends on no input, parameter or state");
-    diag_help(e->diag, said, "remove it, or begin its name with `_`");
-  }
-  if (is_shown(e, ast->name, value)) {
-    graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
 
@@ -543,6 +494,7 @@ Elaborator *elaborate_model(Arena *arena, Names *names, Diag *diag, Unit *unit, 
                     .training = program == PROGRAM_TRAIN,
                     .step = -1};
   e->leaves = map_create(arena);
+  e->outputs = map_create(arena);
   e->tensors = map_create(arena);
   e->rounds = map_create(arena);
   e->draws = map_create(arena);

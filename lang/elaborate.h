@@ -100,6 +100,7 @@ typedef struct Elaborator {
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
+  Map outputs;                   // by name
   bool training, exhausted;
   LossUnit loss_unit;
   bool one_microbatch;  // sizes are those of one microbatch, not of the whole batch
@@ -163,6 +164,9 @@ bool check_axes(Elaborator *e, ValueId value, const Shape *axes, Span span, cons
 Object evaluate(Elaborator *e, const Ast *ast);
 bool evaluate_number(Elaborator *e, const Ast *ast, double *number, bool *integer);
 bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size);  // a whole number >= 1
+// What to write in place of `1e3`, `4.0` and the like, which come to this number, where a whole one is wanted; false:
+// it is something else.
+bool whole_help(Elaborator *e, Diagnostic *error, const Ast *ast, double number);
 bool evaluate_axis(Elaborator *e, const Ast *name, AxisId *axis);
 bool evaluate_axes(Elaborator *e, const Ast *axes, Shape *shape, int *stack_count, int *in_count);
 bool evaluate_type(Elaborator *e, const Ast *type, ElementType *out, AxisId *bound);
@@ -254,7 +258,12 @@ void run_param(Elaborator *e, const Ast *ast);
 void run_state(Elaborator *e, const Ast *ast);
 void initialise(Elaborator *e, const Initialiser *initialiser);  // assigns the first value
 
+// outputs.c
+void run_output(Elaborator *e, const Ast *ast);
+
 // elaborate.c
+bool ports_left(Elaborator *e,
+                const Ast *ast);  // counts an input or output; false, with an error, if there are too many
 bool elaborate_step(Elaborator *e, Span span);  // counts one; false, with an error, when there were too many
 void run_block(Elaborator *e, const Ast *block);
 Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefix);

@@ -208,6 +208,19 @@ static void divided_help(Elaborator *e, Diagnostic *error, const Ast *ast) {
   }
 }
 
+bool whole_help(Elaborator *e, Diagnostic *error, const Ast *ast, double number) {
+  const bool whole = number == floor(number) && number >= 1 && number <= 9e15;
+  if (whole && ast->kind == AST_NUMBER) {
+    diag_help(e->diag, error, "a whole number has neither a point nor an exponent: write `%.0f`", number);
+  } else if (whole) {
+    diag_help(
+        e->diag, error,
+        "it is computed from a number with a point or an exponent, which is a real one; `1000` is whole, `1e3` and "
+        "`1000.0` are not");
+  }
+  return whole;
+}
+
 bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size) {
   double number;
   bool integer;
@@ -217,7 +230,7 @@ bool evaluate_size(Elaborator *e, const Ast *ast, int64_t *size) {
   if (!integer || number < 1 || number > 9e15) {
     Diagnostic *error =
         diag_error(e->diag, E034, ast->span, "a size must be a whole number from 1 to 9e15, found %g", number);
-    if (!integer) {
+    if (!integer && !whole_help(e, error, ast, number)) {
       divided_help(e, error, ast);
     }
     return false;

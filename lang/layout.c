@@ -103,6 +103,9 @@ static void read_value(Layout *l, const Ast *phrase, Name word) {
 static void unknown_setting(Layout *l, const Ast *phrase, Name word) {
   Diagnostic *error = word ? diag_error(l->unit->diag, E042, phrase->span, "a layout has no setting '%s'", word)
                            : diag_error(l->unit->diag, E042, phrase->span, "expected a setting of a layout");
+  if (!word && settings_comma_help(l->unit, error, phrase)) {
+    return;
+  }
   bool axis = word && reach_axis(l->reach, word);
   const char *rule = axis ? arena_format(l->unit->arena, "to map an axis, write `%s -> MESH;`", word)
                           : "settings are mesh, schedule, microbatches, recompute, offload, compress, capacity, "

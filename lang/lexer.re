@@ -1,4 +1,5 @@
 // lexer.re: the scanner of .mdl text. lang/generate.sh makes lang/generated/lexer.c of it.
+#include "base/spelled.h"
 #include "lang/foreign.h"
 #include "lang/lexer.h"
 
@@ -44,6 +45,19 @@ Lexer lexer_create(Arena *arena, Names *names, Diag *diag, int file, CommentList
     lexer.cursor += 3;
   }
   return lexer;
+}
+
+// A number and a name behind it, with nothing between.
+static void lexer_run_on(Lexer *lexer, Span span, const unsigned char *begin, const unsigned char *end) {
+  char other[SPELLED_MAX];
+  const char *number = spelled_number((const char *)begin, (size_t)(end - begin), false, other);
+  const bool schedule = end - begin == 4 && memcmp(begin, "1f1b", 4) == 0;
+  Diagnostic *error = number ? diag_error(lexer->diag, E002, span, "numbers are not spelled like this")
+                             : diag_error(lexer->diag, E002, span, "a number runs into a name");
+  diag_help(lexer->diag, error, "%s",
+            number     ? number
+            : schedule ? "this schedule is written `one_f_one_b`"
+                       : "names begin with a letter or `_`; an exponent has digits: `1e-4`");
 }
 
 static void lexer_comment(Lexer *lexer, Span span) {
@@ -204,11 +218,7 @@ int lexer_next(Lexer *lexer, Token *token, Span *span) {
       digits           { *span = HERE; FOUND(lexer_number(lexer, token, *span, TOKEN_INTEGER)); }
       float            { *span = HERE; FOUND(lexer_number(lexer, token, *span, TOKEN_FLOAT)); }
       (digits | float) name {
-        Diagnostic *error = diag_error(lexer->diag, E002, HERE, "a number runs into a name");
-        diag_help(lexer->diag, error, "%s",
-                  cursor - begin == 4 && memcmp(begin, "1f1b", 4) == 0
-                      ? "this schedule is written `one_f_one_b`"
-                      : "names begin with a letter or `_`; an exponent has digits: `1e-4`");
+        lexer_run_on(lexer, HERE, begin, cursor);
         token->text = name_of_bytes(lexer->names, "0", 1);
         FOUND(TOKEN_INTEGER);
       }

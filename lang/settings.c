@@ -396,7 +396,11 @@ static void unknown_setting(Unit *unit, const Ast *phrase) {
     diag_help(unit->diag, error, "%s", setting_written(unit, name));
     return;
   }
-  Diagnostic *error = diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name ? name : "");
+  Diagnostic *error = name ? diag_error(unit->diag, E051, phrase->span, "a recipe has no setting '%s'", name)
+                           : diag_error(unit->diag, E051, phrase->span, "expected a setting of a recipe");
+  if (!name && settings_comma_help(unit, error, phrase)) {
+    return;
+  }
   const char *closest = name ? setting_closest(name) : NULL, *foreign = foreign_setting(name);
   if (foreign) {
     diag_help(unit->diag, error, "%s", foreign);

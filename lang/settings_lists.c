@@ -22,8 +22,8 @@ static bool allow_without_comma(Unit *unit, const Ast *phrase, int begin) {
 
 // `allow E016, E046;`: these warnings are not shown.
 void read_allow(Unit *unit, const Ast *list) {
-  static const ErrorCode warnings[] = {E015, E016, E017, E018, E019, E038, E039, E040,
-                                       E042, E045, E046, E047, E048, E049, E053, E054};
+  static const ErrorCode warnings[] = {E015, E016, E017, E018, E019, E038, E039, E040, E042, E045,
+                                       E046, E047, E048, E049, E053, E054, E055, E056, E057};
   for (int i = 0; i < list->count; i++) {
     const Ast *terms = list->kids[i]->kids[0];
     const Ast *last = terms->kids[terms->count - 1];
@@ -45,7 +45,7 @@ void read_allow(Unit *unit, const Ast *list) {
                                          : "`allow` takes the codes of warnings, such as E016, not '%s'",
                                    last->name ? last->name : "");
     diag_help(unit->diag, error,
-              "codes that can be allowed: E015 to E019, E038, E039, E040, E042, E045 to E049, E053, E054");
+              "codes that can be allowed: E015 to E019, E038, E039, E040, E042, E045 to E049, E053 to E057");
   }
 }
 

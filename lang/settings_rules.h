@@ -28,6 +28,8 @@ Ast *settings_parse(Unit *unit, const char *origin, const char *settings);  // a
 void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text);
 void settings_append(Arena *arena, Ast *ast, Ast *kid);             // as its last kid
 bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set name=value
+// What to write in place of `1,000`, whose end the phrase is; false: it is something else.
+bool settings_comma_help(Unit *unit, Diagnostic *error, const Ast *phrase);
 
 // settings_data.c: `data text("corpus.txt", tokenizer = bytes);`
 void read_data(Unit *unit, Spec *spec, const Ast *phrase);

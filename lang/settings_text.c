@@ -1,6 +1,7 @@
 // settings_text.c: settings from the command line and defaults: text that is in no file; --set.
 #include <string.h>
 
+#include "base/spelled.h"
 #include "lang/foreign.h"
 #include "lang/settings_rules.h"
 
@@ -109,6 +110,24 @@ static bool set_otherwise(Unit *unit, const char *assignment, DiagMark mark) {
   return true;
 }
 
+bool settings_comma_help(Unit *unit, Diagnostic *error, const Ast *phrase) {
+  const Source *source = phrase->span.file >= 0 ? &unit->diag->sources.at[phrase->span.file] : NULL;
+  uint32_t begin = phrase->span.begin, end = phrase->span.end;
+  char other[SPELLED_MAX];
+  while (source && begin > 0 && strchr("0123456789_,.", source->text[begin - 1])) {
+    begin--;
+  }
+  while (source && end < source->length && source->text[end] && strchr("0123456789_,.", source->text[end])) {
+    end++;
+  }
+  const char *number =
+      source && begin < phrase->span.begin ? spelled_number(source->text + begin, end - begin, false, other) : NULL;
+  if (number) {
+    diag_help(unit->diag, error, "numbers have no commas: %s", number);
+  }
+  return number != NULL;
+}
+
 bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
   Ast *recipe = spec->text->recipe;
   if (!strchr(assignment, '=')) {
@@ -129,7 +148,14 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
   Ast *phrase = setting && setting->kids[0]->count == 1 ? setting->kids[0]->kids[0] : NULL;
   if (!phrase || !phrase->kids[1] || phrase->kids[0]->count != 1 || !phrase_word(phrase)) {
     if (parsed) {
-      diag_error(unit->diag, E051, SPAN_NONE, "--set needs one name and one value, found '%s'", assignment);
+      const char *value = strchr(assignment, '=') + 1, *number;
+      char other[SPELLED_MAX];
+      Diagnostic *error =
+          diag_error(unit->diag, E051, SPAN_NONE, "--set needs one name and one value, found '%s'", assignment);
+      number = spelled_number(value, strlen(value), false, other);
+      if (number) {
+        diag_help(unit->diag, error, "%s", number);
+      }
     }
     return false;
   }

@@ -136,7 +136,13 @@ void run_axis(Elaborator *e, const Ast *ast) {
     double number = 0;
     bool integer = false;
     if (good && (!object_size(&object, e, &number, &integer) || !integer || number < 1 || number > 9e15)) {
-      diag_error(e->diag, E034, given->span, "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
+      Diagnostic *error = diag_error(e->diag, E034, given->span,
+                                     "the size of axis '%s' must be a whole number from 1 to 9e15", ast->name);
+      if (given->kind == AST_STRING) {
+        diag_help(e->diag, error, "numbers stand without quotes");
+      } else if (!integer) {
+        whole_help(e, error, given, number);
+      }
       good = false;
     }
     size = good ? (int64_t)number : 0;

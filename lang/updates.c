@@ -365,8 +365,9 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
   keep_state(e, finite);
   Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->text->optimizers.count + 1);
-  bool lr_done = false;
+  bool lr_done = false, *updates = ARENA_ARRAY(e->arena, bool, e->spec->text->optimizers.count + 1);
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
+    updates[i] = updates_any(&context, i);
     const Ast *call = e->spec->text->optimizers.at[i].call;
     if (!call) {
       continue;
@@ -385,6 +386,7 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
       }
     }
   }
+  check_clips(e, arguments, updates);
   for (int i = 0; i < units->count && e->diag->reports == errors; i++) {
     UpdateUnit unit = units->at[i];
     ValueId next = -1;

@@ -23,6 +23,10 @@ ValueId spike_next(Elaborator *e, ValueId losses, ValueId loss);
 // it is one of some parameters, beside others.
 void check_learning_rate(Elaborator *e, const Object *object, const Ast *written, bool some);
 
+// clips.c: warns of rules that clip nothing beside those that do (E057). arguments: of each rule; updates: is there a
+// parameter that it updates?
+void check_clips(Elaborator *e, const Arguments *arguments, const bool *updates);
+
 bool update_takes_axes(const Ast *update);  // does it work on matrices?
 
 void update_norms(Elaborator *e);  // outputs of what the recipe watches

@@ -8,6 +8,7 @@
 
 #include "runtime/api_internal.h"
 #include "runtime/convert/source.h"
+#include "runtime/hub.h"
 #include "runtime/states.h"
 #include "runtime/train.h"
 
@@ -29,6 +30,12 @@ static const char *arena_text(Arena *arena, const char *text) {
   return text ? arena_copy(arena, text, strlen(text) + 1) : NULL;
 }
 
+static bool not_there(const char *what, const char *path, const char *option, Error *error) {
+  char hint[HUB_HINT_MAX];
+  const char *why = strerror(errno);
+  return error_set(error, 1, "no %s to begin with: %s: %s%s", what, path, why, hub_hint(path, option, "", NULL, hint));
+}
+
 // `from` is filled in and must outlive what is made of the options.
 static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, SourceOptions *from, TrainOptions *train,
                           Error *error) {
@@ -42,10 +49,10 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
     return error_set(error, 2, "`trunk` says where frozen parameters are of a run that is gone on with: give `resume`");
   }
   if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
-    return error_set(error, 1, "no weights to begin with: %s: %s", options->from, strerror(errno));
+    return not_there("weights", options->from, "--from ", error);
   }
   if (options->adapters && access(options->adapters, F_OK) != 0) {
-    return error_set(error, 1, "no adapters to begin with: %s: %s", options->adapters, strerror(errno));
+    return not_there("adapters", options->adapters, "--adapters ", error);
   }
   if (!options->from && (options->mapping || options->partial || options->adapters)) {
     return error_set(

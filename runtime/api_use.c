@@ -132,7 +132,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
     result->changed = known.changed;
     snprintf(result->unit, sizeof result->unit, "%s", evaluate_unit(evaluation.unit));
     for (int i = 0; options->output && i < shown.count; i++) {
-      options->output(options->context, shown.at[i].name, shown.at[i].value);
+      options->output(options->context, shown_called(&shown.at[i], shown.at[i].name), shown.at[i].value);
     }
     evaluation_sets(&validation, data, result);
   }

@@ -8,12 +8,11 @@
 
 // Adds the outputs of a batch to their sums.
 static bool shown_add(Session *session, ShownList *shown, double weight, Error *error) {
+  if (!shown_read(shown, session, PROGRAM_EVALUATE, error)) {
+    return false;
+  }
   for (int i = 0; i < shown->count; i++) {
-    double value;
-    if (!session_scalar(session, PROGRAM_EVALUATE, shown->at[i].name, &value, error)) {
-      return false;
-    }
-    shown->at[i].value += value * weight;
+    shown->at[i].sum += shown->at[i].value * weight;
   }
   return true;
 }
@@ -38,7 +37,7 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   double start = clock_seconds(), sum = 0, weight = 0;
   *result = (Evaluation){.loss = NAN, .unit = session->plan->run.loss_unit};
   for (int i = 0; i < shown->count; i++) {
-    shown->at[i].value = 0;
+    shown->at[i].sum = 0;
   }
   for (int64_t b = 0; b < batches && !interrupt_requested(); b++) {
     int64_t used, counted;
@@ -61,7 +60,7 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   }
   result->loss = weight > 0 ? sum / weight : NAN;
   for (int i = 0; i < shown->count; i++) {
-    shown->at[i].value = weight > 0 ? shown->at[i].value / weight : NAN;
+    shown->at[i].value = weight > 0 ? shown->at[i].sum / weight : NAN;
   }
   result->seconds = clock_seconds() - start;
   return true;

@@ -172,7 +172,7 @@ void events_close(Events *events) {
 static void line_shown(Buffer *records, double now, int64_t step, const ShownList *list) {
   for (int i = 0; i < list->count; i++) {
     if (isfinite(list->at[i].value)) {
-      events_record_scalar(records, now, step, list->at[i].key, (float)list->at[i].value);
+      events_record_scalar(records, now, step, shown_called(&list->at[i], list->at[i].key), (float)list->at[i].value);
     }
   }
 }

@@ -199,7 +199,8 @@ typedef struct {
   int64_t threads;
   bool trust;         // run the machine code for GPUs that the run's plan has
   const char *trunk;  // where frozen parameters are that the run left out; NULL: where they were
-  // Called for each output of the text that is a single number, once the evaluation is done; NULL: nobody is told.
+  // Called for each output of the text that is a single number, and for each number of one of up to 64 along one axis,
+  // as `name.0` and so on, once the evaluation is done; NULL: nobody is told. The name lasts until the call returns.
   void (*output)(void *context, const char *name, double value);
   void *context;
 } MdlEvaluateOptions;

@@ -165,7 +165,16 @@ static void write_number(Buffer *text, const char *key, double value, int places
 
 static void write_shown(Buffer *text, const ShownList *list) {
   for (int i = 0; i < list->count; i++) {
-    write_number(text, list->at[i].key, list->at[i].value, -1);
+    const Shown *shown = &list->at[i];
+    char number[32];
+    if (shown->of == 0) {
+      write_number(text, shown->key, shown->value, -1);
+    } else if (shown->index == 0) {
+      buffer_format(text, ",\"%s\":[%s", shown->key, metrics_number(number, shown->value));
+    } else {
+      buffer_format(text, ",%s", metrics_number(number, shown->value));
+    }
+    buffer_text(text, shown->index + 1 == shown->of ? "]" : "");
   }
 }
 

@@ -6,7 +6,7 @@
 
 #include "runtime/shown.h"
 
-typedef struct {  // a NaN is written as null, and left out for val_loss and `validated`
+typedef struct {  // a NaN is written as null, and left out for val_loss and `validated`; vectors are arrays
   int64_t step;
   double loss, grad_norm, lr;
   int64_t tokens;

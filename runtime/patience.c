@@ -18,25 +18,26 @@ Patience patience_of(const Metrics *metrics) {
   return found;
 }
 
-bool patience_possible(bool evaluable, bool evaluates, bool answers, int64_t every, Error *error) {
-  if (!evaluable) {
+bool patience_possible(const EvaluationsAhead *ahead, const char *option, Error *error) {
+  if (!ahead->evaluable) {
     return error_set(error, 1,
-                     "--patience counts evaluations, and the plan has none: the text cannot be evaluated under this "
-                     "layout; a note of the compiler says why");
+                     "%s goes by evaluations, and the plan has none: the text cannot be evaluated under this layout; a "
+                     "note of the compiler says why",
+                     option);
   }
-  if (!evaluates) {
-    return error_set(error, 1,
-                     "--patience counts evaluations, and there is nothing to evaluate on: the part of the data that is "
-                     "held out is shorter than one window; raise `validation` in the recipe, or give more data");
-  }
-  if (!answers) {
+  if (!ahead->data) {
     return error_set(
         error, 1,
-        "--patience counts evaluations, and none of the windows that they read has an answer; validate with "
-        "others, or raise `validation` or `eval_batches` in the recipe");
+        "%s goes by evaluations, and there is nothing to evaluate on: the part of the data that is held out "
+        "is shorter than one window; raise `validation` in the recipe, or give more data",
+        option);
   }
-  return every > 0 ||
-         error_set(error, 2, "--patience counts evaluations, and there is one at the end alone; give --eval-every N");
+  return ahead->answers ||
+         error_set(
+             error, 1,
+             "%s goes by evaluations, and none of the windows that they read has an answer; validate with others, "
+             "or raise `validation` or `eval_batches` in the recipe",
+             option);
 }
 
 void patience_say(Log *log, const Patience *patience, int64_t step) {

@@ -15,9 +15,14 @@ typedef struct {
 
 Patience patience_of(const Metrics *metrics);
 
-// Can a run be stopped so? `evaluable`: its plan has a program for that; `evaluates`: it has validation data; `every`:
-// steps between evaluations, 0: only at the end.
-bool patience_possible(bool evaluable, bool evaluates, bool answers, int64_t every, Error *error);
+typedef struct {
+  bool evaluable;  // the plan has a program for it
+  bool data;       // there is something to validate with
+  bool answers;    // of which some targets count
+} EvaluationsAhead;
+
+// Will a run have evaluations, which this option goes by? An error says why not.
+bool patience_possible(const EvaluationsAhead *ahead, const char *option, Error *error);
 
 void patience_say(Log *log, const Patience *patience, int64_t step);  // that the run ends with this step
 

@@ -173,9 +173,19 @@ static void add_load(Buffer *text, const MetricsLine *line) {
   }
 }
 
+// Of a vector the first few.
 static void add_shown(Buffer *text, const ShownList *shown) {
+  enum { FEW = 4 };
   for (int i = 0; i < shown->count; i++) {
-    buffer_format(text, LOG_FAINT "  %s" LOG_PLAIN " %.4g", shown->at[i].name, shown->at[i].value);
+    const Shown *at = &shown->at[i];
+    if (at->index == 0) {
+      buffer_format(text, LOG_FAINT "  %s" LOG_PLAIN, at->name);
+    }
+    if (at->index < FEW) {
+      buffer_format(text, " %.4g", at->value);
+    } else if (at->index == FEW) {
+      buffer_text(text, " ...");
+    }
   }
 }
 

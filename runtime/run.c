@@ -11,6 +11,7 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/data.h"
+#include "runtime/hub.h"
 
 enum { TUNING_MAX = 16 << 20 };  // bytes of a record
 
@@ -119,7 +120,11 @@ static bool run_find(Run *run, const char *path, Error *error) {
   if (known && S_ISREG(info.st_mode)) {
     return error_set(error, 1, "%s is a file and no run directory; mdl train makes one", path);
   }
-  return (known && S_ISDIR(info.st_mode)) || error_set(error, 1, "there is no run directory %s", path);
+  char hint[HUB_HINT_MAX];
+  return (known && S_ISDIR(info.st_mode)) ||
+         error_set(
+             error, 1, "there is no run directory %s%s", path,
+             strchr(path, '/') ? hub_hint(path, "`mdl convert ", " -o RUN` makes a run of that", NULL, hint) : "");
 }
 
 static bool run_newest(Run *run, Error *error) {

@@ -139,10 +139,15 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
   return NULL;
 }
 
+int64_t session_numbers(const PlanOutput *output) {
+  const bool few = output->axis_count == 1 && output->size[0] <= SHOWN_NUMBERS && strcmp(output->axis[0], "batch") != 0;
+  return output->axis_count == 0 ? 1 : few ? output->size[0] : 0;
+}
+
 // Those of tests and of `mdl diff` have a path.
 static bool is_shown(const PlanOutput *output) {
   static const char *const own[] = {STEP_OUTPUTS};
-  bool shown = output->axis_count == 0 && element_type_floating(output->type) && !strchr(output->name, '.');
+  bool shown = session_numbers(output) > 0 && element_type_floating(output->type) && !strchr(output->name, '.');
   for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
     shown = shown && strcmp(output->name, own[i]) != 0;
   }
@@ -303,18 +308,31 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
 }
 
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error) {
+  return session_read(session, program, name, 1, value, error);
+}
+
+bool session_read(Session *session, ProgramKind program, const char *name, int count, double *values, Error *error) {
   int64_t rank;
   const PlanOutput *output = session_find_output(session, program, name, &rank);
-  *value = NAN;
+  for (int i = 0; i < count; i++) {
+    values[i] = NAN;
+  }
   if (!output) {
     return true;
   }
-  char bytes[8] = {0};
-  if (!session->backend->read(session_device(session, rank), output->place.arena, output->place.offset, bytes,
-                              element_type_bytes(output->type), error)) {
-    return false;
+  char bytes[8 * SHOWN_NUMBERS] = {0};
+  const int64_t size = element_type_bytes(output->type), stride = output->axis_count > 0 ? output->stride[0] : 1;
+  const int together = stride == 1 ? SHOWN_NUMBERS : 1;  // numbers of one call
+  for (int at = 0; at < count; at += together) {
+    const int here = count - at < together ? count - at : together;
+    if (!session->backend->read(session_device(session, rank), output->place.arena,
+                                output->place.offset + at * stride * size, bytes, here * size, error)) {
+      return false;
+    }
+    for (int i = 0; i < here; i++) {
+      values[at + i] = element_get(output->type, bytes + i * size);
+    }
   }
-  *value = element_get(output->type, bytes);
   return true;
 }
 

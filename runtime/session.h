@@ -61,7 +61,9 @@ int session_ahead(const Session *session);
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name);    // or NULL
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL
-// The names of the single numbers that the text has a program show, the first `most` of them; returns how many.
+// How many numbers of it can be shown: 1 of a single one, all of a short vector, else none.
+int64_t session_numbers(const PlanOutput *output);
+// The names of what the text has a program show, the first `most` of them; returns how many.
 int session_shown(const Session *session, ProgramKind program, const char **names, int most);
 // The same of what the compiler measures in training: `load.` or `dropped.` and the name of a layer of experts, and
 // norms of what the recipe watches.
@@ -71,6 +73,8 @@ const PlanOutput *session_find_output(const Session *session, ProgramKind progra
 
 // The one number of an output; NaN, and true, if the program has no such output.
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error);
+// The same of the first `count` numbers of one with an axis.
+bool session_read(Session *session, ProgramKind program, const char *name, int count, double *values, Error *error);
 
 typedef struct {             // bytes of the devices of all ranks, as DeviceFacts says
   int64_t taken;             // -1: the memory of this process is meant

@@ -1,4 +1,4 @@
-// shown.h: outputs of a program that are single numbers: what the log, metrics, events and evaluations show of them.
+// shown.h: outputs of a program that are numbers: what the log, metrics, events and evaluations show of them.
 #ifndef MDL_RUNTIME_SHOWN_H
 #define MDL_RUNTIME_SHOWN_H
 
@@ -7,7 +7,9 @@
 typedef struct {
   const char *name;  // of the output
   char *key;         // what it is called in metrics and events
-  double value;      // NaN: not known
+  int index, of;  // the number is that of a vector of so many, which stand one after the other; of 0: it is one alone
+  double value;   // NaN: not known
+  double sum;     // over batches of an evaluation
 } Shown;
 
 typedef struct {
@@ -25,6 +27,8 @@ bool shown_open_names(ShownList *list, const char *const *names, int count, cons
 bool shown_open_measures(ShownList *list, const Session *session, Error *error);
 // Reads each from the device.
 bool shown_read(ShownList *list, Session *session, ProgramKind program, Error *error);
+// `name` as it is, or `name.3` of a number of a vector, in memory that lasts until the next call of the thread.
+const char *shown_called(const Shown *shown, const char *name);
 void shown_forget(ShownList *list);  // makes all values NaN
 void shown_close(ShownList *list);   // also of one that was only zeroed
 

@@ -61,12 +61,8 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (evaluable && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->options->patience > 0) {
-    bool answers;
-    if (!validation_answers(&t->validation, trainer_batches(t), &answers, error) ||
-        !patience_possible(evaluable, t->validation.count > 0, answers, t->eval_every, error)) {
-      return false;
-    }
+  if (!trainer_evaluations(t, evaluable, error)) {
+    return false;
   }
   if ((t->options->resume || t->options->restart) &&
       !run_read_tuning(t->options->out, model_name(t), &t->tuning, error)) {
@@ -169,6 +165,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   t->skipped = facts->skipped;
+  t->lived = facts->step > facts->bad_steps;
   t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,
                              .set = t->set,
@@ -259,13 +256,8 @@ static bool trainer_report(Trainer *t, Error *error) {
   return true;
 }
 
-static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
-  if (t->bad_steps < BAD_STEPS_MAX) {
-    return false;
-  }
-  if (!trainer_settle(t, true, error)) {
-    return true;
-  }
+// False, and why. `where`: in which steps.
+static bool say_diverged(Trainer *t, bool skipped, const char *where, Error *error) {
   char from[64] = "there is no checkpoint";
   if (t->saved > 0) {
     snprintf(from, sizeof from, "the newest checkpoint is of step %lld", (long long)t->saved);
@@ -273,12 +265,34 @@ static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
   if (t->good >= 0 && t->good < t->saved) {
     snprintf(from, sizeof from, "the newest good checkpoint is of step %lld", (long long)t->good);
   }
-  error_set(error, 4, "training diverged: %s in %d steps in a row, up to step %lld; %s; try a lower learning rate",
-            trainer_spikes(t, skipped) ? "the loss was a spike and the update was skipped"
-            : skipped                  ? "the gradient was not finite and the update was skipped"
-                                       : "the loss was not a finite number",
-            BAD_STEPS_MAX, (long long)t->line.step, from);
-  return true;
+  return error_set(
+      error, 4, "training diverged: %s %s, up to step %lld; %s; %s",
+      trainer_spikes(t, skipped)               ? "the loss was a spike and the update was skipped"
+      : skipped && isfinite(t->line.grad_norm) ? "the loss was not a finite number and the update was skipped"
+      : skipped                                ? "the gradient was not finite and the update was skipped"
+                                               : "the loss was not a finite number",
+      where, (long long)t->line.step, from,
+      t->lived || t->blame ? "try a lower learning rate" : "--blame says which value is the first that is not finite");
+}
+
+static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
+  if (t->bad_steps < BAD_STEPS_MAX) {
+    return false;
+  }
+  char where[64];
+  snprintf(where, sizeof where, "in %d steps in a row", BAD_STEPS_MAX);
+  return !trainer_settle(t, true, error) || !say_diverged(t, skipped, where, error);
+}
+
+// A run that ends has diverged too where no step of it was good, in fewer than it takes else. It is saved by then.
+static bool trainer_lives(Trainer *t, Error *error) {
+  const int64_t here = t->line.step - t->facts.first;
+  char where[64];
+  if (t->line.step < t->steps || t->lived) {
+    return true;
+  }
+  snprintf(where, sizeof where, here == 1 ? "in the only step" : "in all %lld steps", (long long)here);
+  return say_diverged(t, t->skipped > 0, where, error);
 }
 
 static bool step_traces(const Trainer *t, int64_t step) {
@@ -371,6 +385,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
   t->bad_steps = skips || !isfinite(t->line.loss) ? t->bad_steps + 1 : 0;
+  t->lived |= t->bad_steps == 0 || trainer_spikes(t, skips);
   t->interval_seconds += seconds;
   t->interval_steps++;
   t->total_seconds += seconds;
@@ -394,7 +409,8 @@ bool train_step(Trainer *t, bool *more, Error *error) {
     return false;
   }
   best = best && t->line.val_loss < t->best;  // the save that was under way may have been of a better one
-  return !(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error);
+  return (!(best || step_saves(t, t->line.step)) || trainer_save(t, t->line.step == t->steps, error)) &&
+         trainer_lives(t, error);
 }
 
 static bool trainer_loop(Trainer *t, Error *error) {

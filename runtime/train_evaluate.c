@@ -33,6 +33,19 @@ bool trainer_evaluates(const Trainer *t, int64_t step) {
   return t->validation.count > 0 && (step == t->steps || (t->eval_every > 0 && step % t->eval_every == 0));
 }
 
+bool trainer_evaluations(const Trainer *t, bool evaluable, Error *error) {
+  const bool patient = t->options->patience > 0;
+  EvaluationsAhead ahead = {.evaluable = evaluable, .data = t->validation.count > 0};
+  if (!patient && !t->options->keep_best) {
+    return true;
+  }
+  return validation_answers(&t->validation, trainer_batches(t), &ahead.answers, error) &&
+         (!patient || patience_possible(&ahead, "--patience", error)) &&
+         (!t->options->keep_best || patience_possible(&ahead, "--keep-best", error)) &&
+         (!patient || t->eval_every > 0 ||
+          error_set(error, 2, "--patience counts evaluations, and there is one at the end alone; give --eval-every N"));
+}
+
 void trainer_patience(Trainer *t) {
   t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
 }

@@ -4,9 +4,11 @@
 #include <xxhash.h>
 
 #include "base/units.h"
+#include "compiler/plan/artefact.h"
 #include "runtime/convert/constants.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/hf_files.h"
+#include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
@@ -75,19 +77,59 @@ static void say_notes(Trainer *t, const Buffer *notes) {
   }
 }
 
-// Is a tokenizer that came with the weights, from a directory of Hugging Face or in a run that was made of one, none of
-// those that stand there?
-static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
-  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
-  const PlanRun *run = &t->plan->run;
-  const char *named = run->tokenizer ? run->tokenizer : TOKENIZER_BYTES, *from = t->options->from->path;
-  const bool bytes = strcmp(named, TOKENIZER_BYTES) == 0;
-  char placed[PATH_MAX], path[IO_PATH_MAX], other[IO_PATH_MAX] = "";
-  uint64_t is, came;
-  if (strcmp(named, TOKENIZER_NONE) == 0 || (!bytes && !data_place(named, run->data_base, placed))) {
+// What the weights' own tokens were, for messages: the tokenizer of the plan of a checkpoint's run. NULL: nobody knows.
+static const char *tokenizer_before(Arena *arena, const char *checkpoint) {
+  const char *why, *plan = arena_format(arena, "%s/../../plan.mdlx", checkpoint);
+  const PlanSet *set = io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
+  const char *named = set ? set->plans[0]->run.tokenizer : NULL;
+  return named && strcmp(named, TOKENIZER_NONE) != 0 ? named : NULL;
+}
+
+// Was the run that the weights are of trained with another tokenizer than `placed` (NULL: bytes)? *known: it says.
+static bool run_doubt(const Trainer *t, const char *placed, bool *known, Buffer *lines, Error *error) {
+  char found[IO_PATH_MAX];
+  CheckpointFacts facts = {0};
+  uint64_t none;
+  bool same = false, without = false;
+  *known = false;
+  Error unfound = {0};
+  if (hf_is(t->options->from->path) || !source_find(t->options->from->path, found, &unfound) || peft_is(found)) {
     return true;
   }
-  if (!fingerprint_tokenizer(bytes ? NULL : placed, &is, error)) {
+  if (!checkpoint_facts(found, &facts, error) || !fingerprint_tokenizer(NULL, &none, error) ||
+      !fingerprint_has_tokenizer(facts.tokenizer_hash, placed, &same, error)) {
+    return false;
+  }
+  *known = facts.tokenizer_hash != 0;
+  without = facts.tokenizer_hash == none;
+  Arena *arena = *known && !same ? arena_create() : NULL;
+  if (!arena) {
+    return !*known || same || error_set(error, 3, "no memory");
+  }
+  const char *before = tokenizer_before(arena, found);
+  if (before || !without) {
+    const char *name = placed ? placed : TOKENIZER_BYTES;
+    const bool changed = before && strcmp(before, name) == 0;
+    buffer_format(lines,
+                  "the weights were trained with another tokenizer (%s) than the data has (%s): they know none of its "
+                  "tokens\n",
+                  changed  ? "this file, as it was then"
+                  : before ? before
+                           : "its file is not known",
+                  name);
+  }
+  arena_destroy(arena);
+  return true;
+}
+
+// Is a tokenizer that came with the weights, from a directory of Hugging Face or in a run that was made of one, none of
+// those that stand there?
+static bool kept_doubt(const Trainer *t, const char *placed, Buffer *lines, Error *error) {
+  static const char *const names[] = {CONVERT_TOKENIZER_JSON, CONVERT_TOKENIZER_MODEL};
+  const char *from = t->options->from->path;
+  char path[IO_PATH_MAX], other[IO_PATH_MAX] = "";
+  uint64_t is, came;
+  if (!fingerprint_tokenizer(placed, &is, error)) {
     return false;
   }
   for (int i = 0; i < 2; i++) {
@@ -106,13 +148,87 @@ static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
     buffer_format(lines,
                   "the weights came with the tokenizer %s, and the data has %s, which is another file: if its tokens "
                   "mean other text, the weights know none of them\n",
-                  other, bytes ? "bytes" : placed);
+                  other, placed ? placed : "bytes");
   }
   return true;
 }
 
+static bool weights_doubt(const Trainer *t, Buffer *lines, Error *error) {
+  const PlanRun *run = &t->plan->run;
+  const char *named = run->tokenizer ? run->tokenizer : TOKENIZER_BYTES;
+  const bool bytes = strcmp(named, TOKENIZER_BYTES) == 0;
+  char placed[PATH_MAX];
+  bool known = false;
+  if (strcmp(named, TOKENIZER_NONE) == 0 || (!bytes && !data_place(named, run->data_base, placed))) {
+    return true;
+  }
+  return run_doubt(t, bytes ? NULL : placed, &known, lines, error) &&
+         (known || kept_doubt(t, bytes ? NULL : placed, lines, error));
+}
+
+static int64_t shared_multiple(int64_t a, int64_t b) {
+  int64_t x = a, y = b;
+  while (y != 0) {
+    const int64_t rest = x % y;
+    x = y;
+    y = rest;
+  }
+  return a / x <= INT64_MAX / b ? a / x * b : INT64_MAX;
+}
+
+// Options that do nothing in the steps that there are, or something else than it seems.
+static void options_doubt(const Trainer *t, Buffer *lines) {
+  const TrainOptions *given = t->options;
+  const int64_t every = t->eval_every, kept = given->keep_every, check = given->check;
+  const int64_t evaluations = every > 0 ? t->steps / every + (t->steps % every != 0) : 1;
+  if (given->keep_best && every == 0) {
+    buffer_text(lines,
+                "the only evaluation is that of the last step, so the checkpoint that --keep-best keeps is the last "
+                "one; --eval-every N has more\n");
+  }
+  if (given->patience > 0 && evaluations <= given->patience) {
+    buffer_format(lines,
+                  "--patience %lld ends no run of %lld steps, which has %lld evaluations; --eval-every N has more\n",
+                  (long long)given->patience, (long long)t->steps, (long long)evaluations);
+  }
+  if (kept > 0 && t->save_every == 0 && t->steps > kept) {
+    buffer_format(lines, "--keep-every %lld keeps what is saved, and that is the last step alone; give --save-every\n",
+                  (long long)kept);
+  } else if (kept > 0 && t->save_every > 0 && kept % t->save_every != 0 && t->steps > kept) {
+    buffer_format(
+        lines,
+        "--keep-every %lld keeps what is saved: with a save every %lld steps, the multiples of %lld; --save-every "
+        "with a divisor of %lld keeps all of its multiples\n",
+        (long long)kept, (long long)t->save_every, (long long)shared_multiple(kept, t->save_every), (long long)kept);
+  }
+  if (check > 0 && t->line.step < t->steps && t->steps / check == t->line.step / check) {
+    buffer_format(lines, "--check %lld runs none of the steps up to %lld twice\n", (long long)check,
+                  (long long)t->steps);
+  }
+}
+
+// What the recipe has for steps behind its last one.
+static void recipe_doubt(const Trainer *t, Buffer *lines) {
+  const PlanRun *run = &t->plan->run;
+  const int64_t steps = t->steps > run->steps ? t->steps : run->steps, last = plan_batch_after(run, 0, steps);
+  const PlanRange *skip = run->skip_count > 0 ? &run->skip[run->skip_count - 1] : NULL;
+  if (skip && skip->first > last) {
+    buffer_format(lines, "`skip` names batches from %lld on, and the last step, %lld, is of batch %lld\n",
+                  (long long)skip->first, (long long)steps, (long long)last);
+  }
+  for (int i = 0; i < t->plan->phase_count; i++) {
+    const PlanPhase *phase = &t->plan->phases[i];
+    if (phase->first > steps) {
+      buffer_format(lines, "the precision %s is that of steps from %lld on, and the last one is %lld\n",
+                    phase->precision, (long long)phase->first, (long long)steps);
+    }
+  }
+}
+
 bool trainer_doubts(Trainer *t, Error *error) {
   Buffer lines = {0};
+  options_doubt(t, &lines);
+  recipe_doubt(t, &lines);
   const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);

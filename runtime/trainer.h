@@ -50,6 +50,7 @@ struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool lived;                                       // a step was good, or a spike that was skipped
   bool unread;                                      // data of the next step or of an evaluation could not be read
   bool cut;                                         // a signal cut the last evaluation short
   bool stops;                                       // the validation loss gets no better
@@ -86,6 +87,8 @@ int64_t trainer_batches(const Trainer *t);
 bool trainer_evaluate(Trainer *t, Error *error);
 // After this step the trainer looks at the state: no step may be begun before it has.
 bool trainer_evaluates(const Trainer *t, int64_t step);
+// Has the run the evaluations that --patience and --keep-best go by? `evaluable`: its plan has a program for them.
+bool trainer_evaluations(const Trainer *t, bool evaluable, Error *error);
 // Has the validation loss got no better for so many evaluations that the run ends here?
 void trainer_patience(Trainer *t);
 // The evaluation of the step that a run goes on from, if a signal cut it short: else fewer would count for --patience

@@ -153,6 +153,54 @@ static void test_maxima(void **state) {
   }
 }
 
+// Does it round a parameter to 8 bits?
+static bool rounds_parameter(const Plan *plan, const Instruction *at) {
+  const Kernel *kernel = at->kind == INSTRUCTION_KERNEL ? plan->kernels[at->as.kernel.kernel] : NULL;
+  bool eight = false;
+  for (int i = 0; kernel && i < kernel->port_count; i++) {
+    eight |= kernel->port[i].kind == PORT_OUTPUT && kernel->port[i].type == TYPE_E4M3;
+  }
+  const size_t length = at->name ? strlen(at->name) : 0;
+  return eight && length > 2 && strcmp(at->name + length - 2, ".w") == 0;
+}
+
+// What is the same in all microbatches is done once: parameters are rounded in front of them, and what ranks say of
+// largest numbers for histories is said behind them. Not so (control) where every microbatch has scales of its own.
+static void test_once(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"d3", "eight", "pp4", "interleaved", "zero_bubble", "pp4_recompute"};
+  static const char current[] = "base f32; dot in layers: forward e4m3, backward e5m2;";
+  for (size_t i = 0; i < 2 * sizeof layouts / sizeof *layouts; i++) {
+    const char *layout = layouts[i / 2];
+    const bool histories = i % 2 == 0;
+    if (effort_samples_out(i / 2, 3)) {
+      continue;
+    }
+    LayoutRun *run = histories ? compile(layout) : compile_with(layout, current);
+    for (int stage = 0; stage < run->set->count; stage++) {
+      const Plan *plan = run->set->plans[stage];
+      int64_t rounded = 0, found = 0;
+      for (int s = 0; s < plan->segment_count; s++) {
+        const int calls = plan_calls(plan, PROGRAM_TRAIN, s);
+        for (int j = 0; j < plan->segments[s].count && calls > 0; j++) {
+          const Instruction *at = &plan->segments[s].instructions[j];
+          const bool rounds = rounds_parameter(plan, at);
+          const bool largest = at->kind == INSTRUCTION_COLLECTIVE && at->as.collective.reduce == REDUCE_MAX &&
+                               at->as.collective.type == TYPE_F32 &&
+                               (at->as.collective.count == 1 || (at->name && strstr(at->name, "amax")));
+          assert_true(!rounds || calls == 1);
+          assert_true(!largest || calls == 1 || !histories);
+          rounded += rounds;
+          found += largest && calls > 1;
+        }
+      }
+      assert_true(rounded > 0);
+      assert_true(histories || found > 0 || run->set->plans[0]->mesh_count < 2);
+    }
+    arena_destroy(run->arena);
+  }
+}
+
 // --- stages ---
 
 enum { STEPS = 6 };
@@ -255,8 +303,9 @@ static void test_plans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),       cmocka_unit_test(test_maxima),
-      cmocka_unit_test(test_stages), cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which), cmocka_unit_test(test_same),   cmocka_unit_test(test_maxima),
+      cmocka_unit_test(test_once),  cmocka_unit_test(test_stages), cmocka_unit_test(test_last_stage),
+      cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,6 +307,21 @@ static bool kept_in_blocks(const Graph *graph, const Node *node) {
          graph_value(graph, node->first_result)->role != ROLE_PARAMETER;
 }
 
+// What parameters are rounded to in front of the microbatches, where nothing waits for it, is made at once: what is
+// gathered for it is needed no longer then.
+static bool rounds_parameter(const Graph *graph, NodeId id) {
+  const Node *node = graph_node(graph, id);
+  return node->op == OP_QUANTISE && graph_value(graph, node->first_result)->role == ROLE_PARAMETER;
+}
+
+static bool multiplies(const Graph *graph, const NodeList *nodes) {
+  bool any = false;
+  for (int i = 0; i < nodes->count && !any; i++) {
+    any = op_dots(graph_node(graph, nodes->at[i])->op);
+  }
+  return any;
+}
+
 static double bytes_of(const Graph *graph, ValueId value) {
   const Value *at = graph_value(graph, value);
   return (double)graph_elements(graph, at->shape) * (double)element_type_bytes(at->type);
@@ -362,13 +377,15 @@ static void make_groups(Fuser *f) {
     o.emitted[i] = !listed[i];  // made in another region
   }
   fuse_tables(f);
+  const bool in_front = !multiplies(graph, &f->nodes);
   graph_rewrite(graph, f->region);
   for (int i = 0; i < f->nodes.count; i++) {
     const NodeId id = f->nodes.at[i];
     const Node *node = graph_node(graph, id);
     const int group = o.grouping.group[id];
     const bool whole = group >= 0 && o.members[group].at[o.members[group].count - 1] == id;
-    if ((group < 0 && !op_free(node->op)) || kept_in_blocks(graph, node) || (whole && makes_little(&o, group))) {
+    if ((group < 0 && !op_free(node->op)) || kept_in_blocks(graph, node) ||
+        (whole && (makes_little(&o, group) || (in_front && rounds_parameter(graph, id))))) {
       emit(&o, id);
     }
   }

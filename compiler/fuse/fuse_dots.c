@@ -8,15 +8,15 @@
 // The parameter that a value is, or is rounded from, or is the part of in a pack that is gathered, and may
 // be rounded as a whole; -1: it is none.
 static ValueId parameter_of(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  if (node && node->op == OP_QUANTISE) {
-    return parameter_of(graph, node->operands[0]);
+  value = graph_inside_segment(graph, value);
+  const Node *rounded = graph_quantise(graph, value), *node = graph_producer(graph, value);
+  if (rounded) {
+    return parameter_of(graph, rounded->operands[0]);
   }
-  ValueId from = node && node->op == OP_PART ? node->operands[0] : -1;
+  ValueId from = node && node->op == OP_PART ? graph_inside_segment(graph, node->operands[0]) : -1;
   const Node *pack = from >= 0 ? graph_producer(graph, from) : NULL;
-  while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_SEGMENT || pack->op == OP_QUANTISE)) {
-    from = pack->op == OP_SEGMENT ? graph->regions.at[pack->region].results.at[graph_value(graph, from)->result]
-                                  : pack->operands[0];
+  while (pack && (pack->op == OP_ALL_GATHER || pack->op == OP_QUANTISE)) {
+    from = graph_inside_segment(graph, pack->operands[0]);
     pack = graph_producer(graph, from);
   }
   value = pack && pack->op == OP_PACK ? pack->operands[node->integer] : value;
@@ -95,9 +95,6 @@ static void count_uses(Fuser *f) {
   for (int i = 0; i < f->nodes.count; i++) {
     const Node *node = graph_node(graph, f->nodes.at[i]);
     f->position[f->nodes.at[i]] = i;
-    if ((node->op == OP_PART || node->op == OP_QUANTISE) && is_parameter(graph, node->first_result)) {
-      f->rank[node->first_result] = f->rank[parameter_of(graph, node->first_result)];
-    }
     for (int j = 0; j < node->operand_count; j++) {
       f->uses[node->operands[j]]++;
       f->collected[node->operands[j]] += node->op == OP_PACK || node->op == OP_OUTPUT;
@@ -252,7 +249,7 @@ static void find_shared(Fuser *f) {
       if (f->gone[id] || !same || !(of_forward(node) || only_collected(f, node->first_result))) {
         continue;
       }
-      dot.rank = f->rank[of_forward(node) ? dot.other : node->first_result];
+      dot.rank = f->rank[of_forward(node) ? parameter_of(graph, dot.other) : node->first_result];
       dots[count++] = dot;
     }
     if (count > 1) {
@@ -282,7 +279,7 @@ static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot
     if (is_parameter(f->graph, node->operands[1 - s]) && plain(f->graph, node, s)) {
       SharedDot *dot = &dots[(*count)++];
       *dot = shared_dot(f->graph, id, s);
-      dot->rank = f->rank[dot->other];
+      dot->rank = f->rank[parameter_of(f->graph, dot->other)];
       return true;
     }
   }

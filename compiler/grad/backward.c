@@ -8,10 +8,35 @@ struct Backward {
   Graph *graph;
   const NodeId *nodes;
   int count;
-  int limit;  // values with smaller ids existed when the walk began
-  bool *wants;
-  ValueList *contributions;
+  ValueId first, limit;      // the values that the nodes know have ids from `first` to below `limit`
+  bool *wants;               // by id - first
+  ValueList *contributions;  // by id - first
 };
+
+// The smallest id of a value that the nodes, or `wanted`, have: a body of many has values of its own.
+static ValueId first_of(const Graph *graph, const NodeId *nodes, int count, const ValueId *wanted, int wanted_count) {
+  ValueId first = graph->values.count;
+  for (int i = 0; i < wanted_count; i++) {
+    first = wanted[i] < first ? wanted[i] : first;
+  }
+  for (int i = 0; i < count; i++) {
+    const Node *node = graph_node(graph, nodes[i]);
+    first = node->result_count > 0 && node->first_result < first ? node->first_result : first;
+    for (int j = 0; j < node->operand_count; j++) {
+      first = node->operands[j] < first ? node->operands[j] : first;
+    }
+  }
+  return first;
+}
+
+// Whether the value was there when the walk began.
+static bool is_known(const Backward *backward, ValueId value) {
+  return value >= backward->first && value < backward->limit;
+}
+
+static ValueList *contributions_of(const Backward *backward, ValueId value) {
+  return &backward->contributions[value - backward->first];
+}
 
 Backward *backward_create(Graph *graph, const NodeId *nodes, int count, const ValueId *wanted, int wanted_count) {
   Backward *backward = ARENA_NEW(graph->arena, Backward);
@@ -19,10 +44,13 @@ Backward *backward_create(Graph *graph, const NodeId *nodes, int count, const Va
   backward->nodes = arena_copy(graph->arena, nodes, sizeof *nodes * (size_t)count);
   backward->count = count;
   backward->limit = graph->values.count;
-  backward->wants = ARENA_ARRAY(graph->arena, bool, backward->limit + 1);
-  backward->contributions = ARENA_ARRAY(graph->arena, ValueList, backward->limit + 1);
+  backward->first = first_of(graph, nodes, count, wanted, wanted_count);
+  const int known = backward->limit - backward->first;
+  backward->wants = ARENA_ARRAY(graph->arena, bool, known + 1);
+  backward->contributions = ARENA_ARRAY(graph->arena, ValueList, known + 1);
+  bool *wants = backward->wants;
   for (int i = 0; i < wanted_count; i++) {
-    backward->wants[wanted[i]] = true;
+    wants[wanted[i] - backward->first] = true;
   }
   for (int i = 0; i < count; i++) {
     const Node *node = graph_node(graph, nodes[i]);
@@ -31,18 +59,18 @@ Backward *backward_create(Graph *graph, const NodeId *nodes, int count, const Va
     }
     bool any = false;
     for (int j = 0; j < node->operand_count; j++) {
-      any |= backward->wants[node->operands[j]];
+      any |= wants[node->operands[j] - backward->first];
     }
     for (int j = 0; any && j < node->result_count; j++) {
       ElementType type = graph_value(graph, node->first_result + j)->type;
-      backward->wants[node->first_result + j] = element_type_floating(type);
+      wants[node->first_result + j - backward->first] = element_type_floating(type);
     }
   }
   return backward;
 }
 
 bool backward_wants(const Backward *backward, ValueId value) {
-  return value < backward->limit && backward->wants[value];
+  return is_known(backward, value) && backward->wants[value - backward->first];
 }
 
 // The sum over what comes before the last axis that stays, in the kernel that has the rows; then, of the little that is
@@ -71,7 +99,7 @@ void backward_add(Backward *backward, ValueId value, ValueId gradient) {
   if (now.count < shape.count) {
     gradient = graph_add1(graph, OP_BROADCAST, (NodeInit){NODE_INIT, .axes = shape}, gradient);
   }
-  array_push(graph->arena, &backward->contributions[value], gradient);
+  array_push(graph->arena, contributions_of(backward, value), gradient);
 }
 
 // Pads of one axis that tile it exactly, in any order, are a concatenation of what they pad. Returns -1 if not.
@@ -108,10 +136,10 @@ static ValueId join_pads(Backward *backward, const ValueList *list) {
 }
 
 ValueId backward_gradient(Backward *backward, ValueId value) {
-  if (value >= backward->limit || backward->contributions[value].count == 0) {
+  if (!is_known(backward, value) || contributions_of(backward, value)->count == 0) {
     return -1;
   }
-  ValueList *list = &backward->contributions[value];
+  ValueList *list = contributions_of(backward, value);
   if (list->count > 1) {
     ValueId sum = join_pads(backward, list);
     if (sum < 0) {
@@ -128,10 +156,10 @@ ValueId backward_gradient(Backward *backward, ValueId value) {
 
 ValueList backward_parts(Backward *backward, ValueId value) {
   ValueList parts = {0};
-  if (value >= backward->limit || backward->contributions[value].count == 0) {
+  if (!is_known(backward, value) || contributions_of(backward, value)->count == 0) {
     return parts;
   }
-  const ValueList *list = &backward->contributions[value];
+  const ValueList *list = contributions_of(backward, value);
   ValueId joined = join_pads(backward, list);
   if (joined >= 0) {
     array_push(backward->graph->arena, &parts, joined);
@@ -153,7 +181,8 @@ void backward_run(Backward *backward) {
     const Node *node = graph_node(graph, id);
     bool any = false;
     for (int j = 0; j < node->result_count; j++) {
-      any |= backward_wants(backward, node->first_result + j) && backward->contributions[node->first_result + j].count;
+      const ValueId result = node->first_result + j;
+      any |= backward_wants(backward, result) && contributions_of(backward, result)->count > 0;
     }
     if (any) {
       graph->span = node->span;

@@ -250,6 +250,15 @@ bool graph_is_backward(const Graph *graph, const Node *node) {
   return backward;
 }
 
+ValueId graph_inside_segment(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && node->op == OP_SEGMENT) {
+    value = graph->regions.at[node->region].results.at[graph_value(graph, value)->result];
+    node = graph_producer(graph, value);
+  }
+  return value;
+}
+
 const Node *graph_quantise(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   if (node && node->op == OP_GROUP) {

@@ -254,9 +254,10 @@ static inline Shape graph_shape(const Graph *graph, ValueId value) {
   return graph->values.at[value].shape;
 }
 
-AxisId axis_whole(const Graph *graph, AxisId axis);             // of which it is a part; itself
-bool graph_is_backward(const Graph *graph, const Node *node);   // of a kernel: all of it
-const Node *graph_quantise(const Graph *graph, ValueId value);  // that makes the value, in a kernel too; else NULL
+AxisId axis_whole(const Graph *graph, AxisId axis);               // of which it is a part; itself
+bool graph_is_backward(const Graph *graph, const Node *node);     // of a kernel: all of it
+ValueId graph_inside_segment(const Graph *graph, ValueId value);  // behind results of segments, what is made in them
+const Node *graph_quantise(const Graph *graph, ValueId value);    // that makes the value, in a kernel too; else NULL
 int64_t graph_elements(const Graph *graph, Shape shape);
 Shape persistent_shape(const Persistent *persistent);         // on one rank
 Persistent *graph_persistent(const Graph *graph, Name name);  // NULL if there is none

@@ -33,7 +33,7 @@ static void find_tensors(Check *c) {
 // What is written over a value, or over what it is a view, a part or a pack of; 0: nothing.
 static ValueId over(const Check *c, ValueId value) {
   for (;;) {
-    value = inside_segment(c->l, tensor_of(c, value));
+    value = graph_inside_segment(c->l->graph, tensor_of(c, value));
     const Node *node = graph_producer(c->l->graph, value);
     const Home *home = &c->l->home[value];
     if (c->over[value] || !node) {

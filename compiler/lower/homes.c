@@ -5,16 +5,6 @@
 #include "compiler/ir/dots.h"
 #include "compiler/lower/lower.h"
 
-// Behind results of segments stands what is made in them.
-ValueId inside_segment(const Lower *l, ValueId value) {
-  const Node *node = graph_producer(l->graph, value);
-  while (node && node->op == OP_SEGMENT) {
-    value = l->graph->regions.at[node->region].results.at[graph_value(l->graph, value)->result];
-    node = graph_producer(l->graph, value);
-  }
-  return value;
-}
-
 // For a value that is made in parts, the part.
 static ValueId inside_chunks(const Lower *l, ValueId value) {
   const Node *node = graph_producer(l->graph, value);
@@ -57,12 +47,12 @@ static bool accumulable(const Lower *l, ValueId value, const int *uses) {
 
 // Where a renamed value lives is decided by what is renamed.
 static ValueId before_renames(Lower *l, ValueId value, Shape *rows, Shape *columns) {
-  value = inside_segment(l, value);
+  value = graph_inside_segment(l->graph, value);
   const Node *node = graph_producer(l->graph, value);
   while (node && node->op == OP_RENAME && !has_home(l, value)) {
     shape_replace(rows, node->axis2, node->axis);
     shape_replace(columns, node->axis2, node->axis);
-    value = inside_segment(l, node->operands[0]);
+    value = graph_inside_segment(l->graph, node->operands[0]);
     node = graph_producer(l->graph, value);
   }
   return value;
@@ -311,7 +301,7 @@ static void decide_microbatch(Lower *l, const Node *node) {
   int *uses = ARENA_ARRAY(l->c->arena, int, l->capacity);
   count_uses(l, node->region, uses);
   for (int i = 0; i < body->results.count; i++) {
-    ValueId result = body->results.at[i], value = inside_segment(l, result);
+    ValueId result = body->results.at[i], value = graph_inside_segment(l->graph, result);
     if (uses[result] == 1 && accumulable(l, value, uses)) {
       l->home[value] = (Home){.kind = HOME_RESULT, .parent = node->first_result + i};
       l->accumulate[value] = true;

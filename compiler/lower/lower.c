@@ -48,7 +48,7 @@ static void take_dims(Lower *l, Take *take, Shape dims, ValueId x, ValueId index
 // Of places, how many are there: of positions that are sorted by what they choose, those that choose what this rank
 // has, about; of others all.
 static double share_there(const Lower *l, ValueId index) {
-  const ValueId place = inside_segment(l, index);
+  const ValueId place = graph_inside_segment(l->graph, index);
   const Node *order = graph_producer(l->graph, place);
   const bool sorted = order && order->op == OP_ORDER && place == order->first_result;
   return sorted ? (double)extent(l, order->axis) / (double)extent(l, axis_whole(l->graph, order->axis)) : 1;
@@ -271,7 +271,7 @@ static void lower_node(Lower *l, const Node *node);
 
 // A result of the microbatches that could not be accumulated where it is made: add it by a copy.
 static void accumulate_result(Lower *l, const Node *node, int i) {
-  ValueId inside = inside_segment(l, l->graph->regions.at[node->region].results.at[i]),
+  ValueId inside = graph_inside_segment(l->graph, l->graph->regions.at[node->region].results.at[i]),
           outside = node->first_result + i;
   if (l->home[inside].kind == HOME_RESULT && l->home[inside].parent == outside) {
     return;

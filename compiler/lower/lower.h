@@ -167,7 +167,6 @@ typedef void LoweringPass(Lower *l);
 // storage.c
 int64_t type_bytes(const Lower *l, ValueId value);
 int new_buffer(Lower *l, ArenaClass arena, int64_t bytes);
-ValueId inside_segment(const Lower *l, ValueId value);  // behind a result of a segment: what is made in it
 const Storage *storage_of(Lower *l, ValueId value);
 int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lacks it
 Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes);

@@ -40,7 +40,7 @@ static Shape rows_of(const Lower *l, const Node *node, const Matrix *a) {
 }
 
 double rows_share(const Lower *l, ValueId chosen) {
-  const Node *order = graph_producer(l->graph, inside_segment(l, chosen));
+  const Node *order = graph_producer(l->graph, graph_inside_segment(l->graph, chosen));
   Shape positions = order->axes;
   positions.count -= 2;
   const double share = (double)extent(l, order->axis) / (double)extent(l, axis_whole(l->graph, order->axis));

@@ -402,7 +402,7 @@ static Storage resolve(Lower *l, ValueId value) {
     return resolve_pack(l, node, value);
   }
   if (node->op == OP_SEGMENT) {
-    return reorder(l, value, inside_segment(l, value));
+    return reorder(l, value, graph_inside_segment(l->graph, value));
   }
   if (node->op == OP_RECEIVE) {
     return message_storage(l, node, value);

@@ -183,10 +183,10 @@ static bool link(Cut *cut, NodeId id, ValueId value) {
   return true;
 }
 
-// A value from outside of the microbatches arrives before they begin.
-static void plan_outer(Cut *cut, ValueId value, int to) {
+// A value from outside of the microbatches arrives before they begin; `leaves`: it is read in them, or behind.
+static void plan_outer(Cut *cut, ValueId value, int to, bool leaves) {
   int from = lies_on(cut, stage_at(cut, value));
-  cut->leaves[value] = true;
+  cut->leaves[value] |= leaves;
   if (from >= 0 && from != to && !is_held(cut, value, to)) {
     add_message(cut, value, to, PART_FORWARD);
   }
@@ -218,7 +218,7 @@ static void plan_steady(Cut *cut, const Node *node, int at, Part part) {
     ValueId value = node->operands[i];
     NodeId maker = graph_value(cut->graph, value)->node;
     if (maker >= 0 && !cut->in_body[maker]) {
-      plan_outer(cut, value, lies_on(cut, at));
+      plan_outer(cut, value, lies_on(cut, at), true);
     } else if (maker >= 0 && cut->stages->needed[value] && cut->stages->node[maker] < 0) {
       add_instance(cut, value, at, part);
     }
@@ -271,17 +271,19 @@ bool stage_plan_body(Cut *cut, const Region *body) {
 // --- outside of microbatches ---
 
 void stage_plan_top(Cut *cut, const NodeList *nodes) {
+  bool behind = false;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(cut->graph, nodes->at[i]);
+    behind |= node->op == OP_MICROBATCH;
     int at = lies_on(cut, cut->stages->node[nodes->at[i]]);
     const uint64_t *needed = at < 0 && node->result_count ? cut->stages->needed[node->first_result] : NULL;
     for (int j = 0; j < node->operand_count; j++) {
       if (at >= 0) {
-        plan_outer(cut, node->operands[j], at);
+        plan_outer(cut, node->operands[j], at, behind);
       }
       for (int to = 0; needed && to < cut->stages->stages; to++) {
         if (stage_in(needed, to)) {
-          plan_outer(cut, node->operands[j], to);
+          plan_outer(cut, node->operands[j], to, behind);
         }
       }
     }

@@ -385,6 +385,7 @@ bool program_is_cold(ProgramKind kind);
 // The phase that a step is in, or NULL: the run has none.
 const PlanPhase *plan_phase(const Plan *plan, int64_t step);
 // What a training step says of itself; its other outputs are those of the text.
+enum { SHOWN_NUMBERS = 64 };  // of an output with one axis, if metrics are to have it
 #define STEP_OUTPUTS "loss", "grad_norm", "lr", "skipped"
 
 const char *program_kind_name(ProgramKind kind);

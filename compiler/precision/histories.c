@@ -50,18 +50,14 @@ static ValueId step_counts(Graph *graph) {
 
 // --- of all microbatches ---
 
-// The number of the microbatch, in its region: which of so many parts of the batch the positions are in.
+// The number of the microbatch, in its region: its place along an axis of which each microbatch has one position, and
+// all ranks the same one.
 static ValueId slot_number(Graph *graph) {
-  for (int i = 0; i < graph->axes.count; i++) {
-    const Axis *axis = &graph->axes.at[i];
-    if (axis->global == axis->size * graph->slots) {
-      const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = i});
-      const ValueId slot = graph_op2(graph, OP_DIV, place, graph_integer(graph, graph->axes.at[i].size));
-      const NodeInit all = {NODE_INIT, .axes = shape_of(i)};
-      return graph_op1(graph, OP_TO_INT, graph_add1(graph, OP_REDUCE_MIN, all, graph_op1(graph, OP_TO_REAL, slot)));
-    }
-  }
-  return -1;
+  const AxisId one = graph_axis(graph, name_of(graph->names, "microbatch.now"), 1);
+  graph->axes.at[one].global = graph->slots;
+  const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = one});
+  const NodeInit all = {NODE_INIT, .axes = shape_of(one)};
+  return graph_op1(graph, OP_TO_INT, graph_add1(graph, OP_REDUCE_MIN, all, graph_op1(graph, OP_TO_REAL, place)));
 }
 
 // One more node of the microbatches, with more results, in the place of the one there is.
@@ -86,6 +82,10 @@ static void replace_microbatch(Graph *graph, int at) {
   graph_replace_values(graph, replace);
 }
 
+static bool is_of_step(const QuantiserUpdate *update) {
+  return update->steady || update->stored.count > 0;
+}
+
 // Microbatches add up their results: each adds its amax in a place of its own, and the largest of these is the step's.
 static void leave_microbatches(Quantiser *q) {
   Graph *graph = q->c->graph;
@@ -107,7 +107,7 @@ static void leave_microbatches(Quantiser *q) {
   const ValueId place = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = slots});
   const ValueId here = graph_op2(graph, OP_EQUAL, place, slot);
   for (int i = 0; i < q->updates.count; i++) {  // where the amax is: with a pipeline that is on one stage
-    if (q->updates.at[i].stored.count) {
+    if (is_of_step(&q->updates.at[i])) {
       continue;
     }
     graph_follow(graph, graph_producer(graph, q->updates.at[i].amax));
@@ -122,7 +122,7 @@ static void leave_microbatches(Quantiser *q) {
   const NodeId made = graph->regions.at[0].nodes.at[at];
   ValueId all = graph_node(graph, made)->first_result + before;
   for (int i = 0; i < q->updates.count; i++) {
-    if (q->updates.at[i].stored.count) {
+    if (is_of_step(&q->updates.at[i])) {
       continue;
     }
     q->updates.at[i].amax = graph_add1(graph, OP_REDUCE_MAX, (NodeInit){NODE_INIT, .axes = shape_of(slots)}, all++);

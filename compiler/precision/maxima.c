@@ -7,6 +7,8 @@
 
 #include "compiler/pass/compilation.h"
 
+// --- joined ---
+
 typedef struct {
   NodeId first;  // in front of which the pack stands
   NodeList members;
@@ -73,8 +75,109 @@ static void join(Joiner *j, const Maxima *group, int number) {
   }
 }
 
+// --- out of the microbatches ---
+
+// The number that all ranks have found in a microbatch and a value of region 0 records, the largest of all
+// microbatches.
+typedef struct {
+  NodeId kept;      // where(microbatch, all_reduce, 0)
+  NodeId found;     // the all_reduce
+  NodeId recorded;  // the reduce_max
+} Recorded;
+
+static void count_uses(const Graph *graph, RegionId region, int *uses) {
+  const Region *at = &graph->regions.at[region];
+  for (int i = 0; i < at->nodes.count; i++) {
+    const Node *node = graph_node(graph, at->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      uses[node->operands[j]]++;
+    }
+    if (node->region >= 0) {
+      count_uses(graph, node->region, uses);
+    }
+  }
+  for (int i = 0; i < at->results.count; i++) {
+    uses[at->results.at[i]]++;
+  }
+}
+
+// Is it true at one position of its axis alone, which is another one in each microbatch?
+static bool is_one_place(const Graph *graph, ValueId value, int64_t microbatches) {
+  const Shape shape = graph_shape(graph, value);
+  const Node *equal = graph_producer(graph, value);
+  const Node *place = equal && equal->op == OP_EQUAL ? graph_producer(graph, equal->operands[0]) : NULL;
+  return place && place->op == OP_POSITION && shape.count == 1 && graph->axes.at[shape.axis[0]].size == microbatches &&
+         graph_shape(graph, equal->operands[1]).count == 0;
+}
+
+static bool find_recorded(const Graph *graph, NodeId id, const int *uses, Recorded *found) {
+  const Node *most = graph_node(graph, id);
+  const Node *all = most->op == OP_REDUCE_MAX ? graph_producer(graph, most->operands[0]) : NULL;
+  if (!all || all->op != OP_MICROBATCH || uses[most->operands[0]] != 1) {
+    return false;
+  }
+  const int result = graph_value(graph, most->operands[0])->result;
+  const ValueId kept = graph_inside_segment(graph, graph->regions.at[all->region].results.at[result]);
+  const Node *where = graph_producer(graph, kept);
+  const Node *one = where && where->op == OP_WHERE ? graph_producer(graph, where->operands[1]) : NULL;
+  const Node *none = one ? graph_producer(graph, where->operands[2]) : NULL;
+  if (!one || !is_maximum(graph, one) || uses[one->first_result] != 1 || uses[kept] != 1 || !none ||
+      none->op != OP_CONST || none->number != 0 || !is_one_place(graph, where->operands[0], all->integer)) {
+    return false;
+  }
+  *found = (Recorded){graph_value(graph, kept)->node, graph_value(graph, where->operands[1])->node, id};
+  return true;
+}
+
+static void leave_microbatches(Compilation *c) {
+  Graph *graph = c->graph;
+  ARRAY(Recorded) all = {0};
+  const NodeList old = graph->regions.at[0].nodes;
+  int last = -1;
+  int *uses = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
+  count_uses(graph, 0, uses);
+  for (int i = 0; i < old.count; i++) {
+    Recorded found;
+    if (find_recorded(graph, old.at[i], uses, &found)) {
+      array_push(c->arena, &all, found);
+      last = i;
+    }
+  }
+  if (all.count == 0) {
+    return;
+  }
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + all.count + 1);
+  memset(replace, -1, sizeof *replace * (size_t)(graph->values.count + all.count));
+  const GraphPlace before = graph_place(graph);
+  ValueId *made = ARENA_ARRAY(c->arena, ValueId, all.count);
+  graph_rewrite(graph, 0);
+  graph->region = 0;
+  for (int i = 0; i < old.count; i++) {
+    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
+    for (int j = 0; i == last && j < all.count; j++) {
+      const Node one = *graph_node(graph, all.at[j].found);
+      const ValueId most = graph_node(graph, all.at[j].recorded)->first_result;
+      graph_follow(graph, graph_node(graph, all.at[j].recorded));
+      const NodeInit same = {NODE_INIT, .text = one.text, .integer = one.integer, .number = one.number};
+      made[j] = graph_add1(graph, OP_ALL_REDUCE, same, most);
+      graph_producer(graph, made[j])->why = one.why;
+      graph_producer(graph, made[j])->rule = one.rule;
+      graph_value(graph, made[j])->name = graph_value(graph, one.first_result)->name;
+      graph_node(graph, all.at[j].kept)->operands[1] = one.operands[0];
+      replace[most] = made[j];
+    }
+  }
+  graph_replace_values(graph, replace);
+  for (int j = 0; j < all.count; j++) {
+    graph_producer(graph, made[j])->operands[0] = graph_node(graph, all.at[j].recorded)->first_result;
+  }
+  graph_return(graph, before);
+  graph_remove_dead(graph);
+}
+
 bool pass_maxima(Compilation *c) {
   Graph *graph = c->graph;
+  leave_microbatches(c);
   Joiner j = {.graph = graph, .arena = c->arena, .place = ARENA_ARRAY(c->arena, int, graph->nodes.count + 1)};
   const NodeList *top = &graph->regions.at[0].nodes;
   for (int i = 0; i < top->count; i++) {

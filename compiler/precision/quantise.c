@@ -164,6 +164,63 @@ ValueList quantiser_together(const Quantiser *q, NodeId id, int operand) {
 
 // --- what they read ---
 
+GraphPlace quantiser_go_in_front(Graph *graph) {
+  const GraphPlace before = graph_place(graph);
+  graph->region = 0;
+  graph->backward = false;
+  graph->role = ROLE_PARAMETER;
+  return before;
+}
+
+// Whether ranks gather the parameter wherever it is read: nothing of it is there in front of the microbatches.
+static bool is_gathered(const Graph *graph, Name parameter) {
+  for (int i = 0; i < graph->packs.count; i++) {
+    const Pack *pack = &graph->packs.at[i];
+    for (int j = 0; pack->param & ~pack->kept && j < pack->count; j++) {
+      if (pack->members[j] == parameter) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool quantiser_is_steady(const Quantiser *q, ValueId value) {
+  const Graph *graph = q->c->graph;
+  const Node *node = graph_producer(graph, value);
+  while (node && op_view(node->op) && op_moves(node->op) && node->op != OP_PART) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return graph->slots > 1 && node && node->op == OP_PARAM && !is_gathered(graph, node->text);
+}
+
+static bool are_steady(const Quantiser *q, const ValueList *values) {
+  bool all = true;
+  for (int i = 0; i < values->count; i++) {
+    all = all && quantiser_is_steady(q, values->at[i]) && !quantiser_is_stored(q, values->at[i]);
+  }
+  return all;
+}
+
+ValueId quantiser_in_front(Quantiser *q, ValueId value) {
+  Graph *graph = q->c->graph;
+  const Node node = *graph_producer(graph, value);
+  if (node.op == OP_PARAM) {
+    return value;
+  }
+  const GraphPlace before = quantiser_go_in_front(graph);
+  const MadeKey key = quantiser_key(q, MADE_MOVED, value, TYPE_REAL, 0);
+  int64_t known;
+  if (!map_get_bytes(&q->made, &key, sizeof key, &known)) {
+    const ValueId from = quantiser_in_front(q, node.operands[0]);
+    known = graph_node(graph, graph_clone(graph, graph_value(graph, value)->node, &from))->first_result;
+    graph_producer(graph, (ValueId)known)->backward = false;
+    map_put_bytes(&q->made, &key, sizeof key, known);
+  }
+  graph_return(graph, before);
+  return (ValueId)known;
+}
+
 // With a pipeline the backward quantises parameters again: see casts in precision.c.
 static bool again(const Quantiser *q, ValueId value) {
   return q->c->tenancy && q->c->graph->backward && comes_from_parameter(q->c->graph, value);
@@ -283,7 +340,7 @@ static ValueId delayed(Quantiser *q, NodeId dot, const ValueList *values, ValueI
   const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), known);
   const ValueList none = {0};
   array_push(graph->arena, &q->updates,
-             ((QuantiserUpdate){state, amax, quantiser_is_stored(q, values->at[0]) ? *values : none}));
+             ((QuantiserUpdate){state, amax, quantiser_is_stored(q, values->at[0]) ? *values : none, inner == 0}));
   return graph_op3(graph, OP_WHERE, any, known, q->c->cold ? amax : graph_real(graph, largest));
 }
 
@@ -315,8 +372,7 @@ ValueId quantiser_scale_of(Quantiser *q, NodeId dot, const ValueList *values, El
   Graph *graph = q->c->graph;
   const GraphPlace before = graph_place(graph);
   if (quantiser_is_stored(q, values->at[0])) {  // then all are, and the scale is known in front of the microbatches
-    graph->region = 0;
-    graph->backward = false;
+    quantiser_go_in_front(graph);
   }
   const ValueId made = make_scale(q, dot, values, type, rule);
   graph_return(graph, before);
@@ -388,28 +444,47 @@ static void quantise_for_backward(Quantiser *q, const Node *dot, ValueId x, Valu
   }
 }
 
+// An operand of a product in 8 bits, and its scale.
+static void scale_operand(Quantiser *q, NodeId dot, int operand, const ProductFormats *formats, ValueId *rounded,
+                          ValueId *scale) {
+  Graph *graph = q->c->graph;
+  const GraphPlace before = graph_place(graph);
+  const ValueId value = graph_node(graph, dot)->operands[operand];
+  const ValueList together = quantiser_together(q, dot, operand);
+  const bool front = are_steady(q, &together);
+  ValueId *values = ARENA_ARRAY(graph->arena, ValueId, together.count);
+  for (int i = 0; i < together.count; i++) {
+    values[i] = front ? quantiser_in_front(q, together.at[i]) : together.at[i];
+  }
+  const ValueList all = {.at = values, .count = together.count};
+  if (front) {
+    quantiser_go_in_front(graph);
+  }
+  graph->role = graph_value(graph, value)->role;
+  *scale = quantiser_scale_of(q, dot, &all, formats->type[operand], formats->rule);
+  for (int i = 0; i < all.count; i++) {  // in front of the first of products that may become one
+    const Shape last = last_axes(graph, graph_node(graph, dot), value, all.at[i]);
+    quantised(q, all.at[i], *scale, formats->type[operand], last);
+    if (front) {  // as the gradients read it, too: what it is rounded from is no longer needed then
+      quantised(q, all.at[i], *scale, formats->type[operand], shape_minus(graph_shape(graph, all.at[i]), &last));
+    }
+  }
+  const Shape last = last_axes(graph, graph_node(graph, dot), value, value);
+  *rounded = quantised(q, front ? quantiser_in_front(q, value) : value, *scale, formats->type[operand], last);
+  quantise_for_backward(q, graph_node(graph, dot), value, *scale, formats);
+  graph_return(graph, before);
+}
+
 void quantiser_scale(Quantiser *q, NodeId dot, const ProductFormats *formats) {
   if (formats->rule->block) {
     quantiser_scale_blocks(q, dot, formats);
     return;
   }
   Graph *graph = q->c->graph;
-  const Role role = graph->role;
   ValueId *operands = ARENA_ARRAY(graph->arena, ValueId, 4);
   for (int i = 0; i < 2; i++) {
-    const ValueId value = graph_node(graph, dot)->operands[i];
-    const ValueList together = quantiser_together(q, dot, i);
-    graph->role = graph_value(graph, value)->role;
-    operands[2 + i] = quantiser_scale_of(q, dot, &together, formats->type[i], formats->rule);
-    for (int j = 0; j < together.count; j++) {  // in front of the first of products that may become one
-      const Shape last = last_axes(graph, graph_node(graph, dot), value, together.at[j]);
-      quantised(q, together.at[j], operands[2 + i], formats->type[i], last);
-    }
-    const Shape last = last_axes(graph, graph_node(graph, dot), value, value);
-    operands[i] = quantised(q, value, operands[2 + i], formats->type[i], last);
-    quantise_for_backward(q, graph_node(graph, dot), value, operands[2 + i], formats);
+    scale_operand(q, dot, i, formats, &operands[i], &operands[2 + i]);
   }
-  graph->role = role;
   Node *node = graph_node(graph, dot);
   node->op = OP_SCALED_DOT;
   node->operands = operands;

@@ -16,6 +16,7 @@ typedef struct {
 typedef struct {  // what a history will be given
   ValueId history, amax;
   ValueList stored;  // parameters whose largest number that is, found when the step is done; else the amax is there
+  bool steady;       // the amax is that of the step, not of a microbatch
 } QuantiserUpdate;
 
 typedef struct {  // products of one value by several parameters, in the forward
@@ -23,7 +24,13 @@ typedef struct {  // products of one value by several parameters, in the forward
   ValueList parameters, gradients;  // in the order of the products: these have one scale, and what comes back has one
 } ProductGroup;
 
-typedef enum { MADE_AMAX, MADE_SCALE, MADE_QUANTISED, MADE_SPLIT } Made;  // a scale: of the values of a list
+typedef enum {
+  MADE_AMAX,
+  MADE_SCALE,
+  MADE_QUANTISED,
+  MADE_SPLIT,
+  MADE_MOVED
+} Made;  // a scale: of the values of a list
 
 typedef struct {  // a pack of which ranks store pieces
   const Pack *pack;
@@ -109,6 +116,14 @@ void quantiser_find_packs(Quantiser *q);  // once the groups are known
 bool quantiser_is_stored(const Quantiser *q, ValueId value);
 ValueId quantiser_stored_amax(Quantiser *q, ValueId value, bool here);
 ValueId quantiser_stored_rounded(Quantiser *q, ValueId value);
+
+// Parameters that are there in front of the microbatches, moved at most, are rounded there, once a step, whichever
+// microbatches read them: is this such a value, and what is it there?
+bool quantiser_is_steady(const Quantiser *q, ValueId value);
+ValueId quantiser_in_front(Quantiser *q, ValueId value);
+
+// What is added from here on stands in front of the microbatches. Returns the place before, for graph_return.
+GraphPlace quantiser_go_in_front(Graph *graph);
 
 MadeKey quantiser_key(const Quantiser *q, Made what, ValueId value, ElementType type, uint64_t scaling);
 

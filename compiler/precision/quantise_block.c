@@ -152,8 +152,12 @@ static ValueId quantised(Quantiser *q, ValueId value, const Blocks *sum, const B
                          ValueId *scale) {
   Graph *graph = q->c->graph;
   const Blocks *const sides[] = {sum, others};
-  const Role role = graph->role;
-  const NodeId before = quantiser_follow(q, value);
+  const GraphPlace before = graph_place(graph);
+  if (quantiser_is_steady(q, value)) {
+    value = quantiser_in_front(q, value);
+    quantiser_go_in_front(graph);
+  }
+  quantiser_follow(q, value);
   graph->role = graph_value(graph, value)->role;
   const ValueId split = split_blocks(q, quantiser_rounded(q, value), sides, others ? 2 : 1);
   const Shape inside = others ? shape_union(sum->inside, &others->inside) : sum->inside;
@@ -166,8 +170,7 @@ static ValueId quantised(Quantiser *q, ValueId value, const Blocks *sum, const B
     graph_value(graph, (ValueId)known)->name = graph_value(graph, value)->name;
     map_put_bytes(&q->made, &key, sizeof key, known);
   }
-  graph->source = before;
-  graph->role = role;
+  graph_return(graph, before);
   return (ValueId)known;
 }
 
@@ -198,6 +201,10 @@ void quantiser_scale_blocks(Quantiser *q, NodeId id, const ProductFormats *forma
     }
     operands[i] =
         quantised(q, dot.operands[i], &sum, columns.cut >= 0 ? &columns : NULL, formats->type[i], &operands[2 + i]);
+    if (columns.cut >= 0 && quantiser_is_steady(q, dot.operands[i])) {  // as the gradients read it, too
+      ValueId scale;
+      quantised(q, dot.operands[i], &columns, &sum, formats->type[i], &scale);
+    }
     if (columns.cut < 0) {
       quantise_for_backward(q, &dot, i, formats->rule);
     }

@@ -152,14 +152,6 @@ bool quantiser_is_stored(const Quantiser *q, ValueId value) {
 
 // --- what is made of them ---
 
-static GraphPlace go_in_front(Graph *graph) {
-  const GraphPlace before = graph_place(graph);
-  graph->region = 0;
-  graph->backward = false;
-  graph->role = ROLE_PARAMETER;
-  return before;
-}
-
 // By member: is an element of the pack of this one, or of one before it? A kernel that asks for it reckons it.
 static ValueId *find_ends(Graph *graph, const Pack *pack) {
   ValueId *within = ARENA_ARRAY(graph->arena, ValueId, pack->count);
@@ -175,7 +167,7 @@ static ValueId *find_ends(Graph *graph, const Pack *pack) {
 // What the members are rounded from, as a value of this place.
 static ValueId base_here(Quantiser *q, const QuantiserPack *pack) {
   Graph *graph = q->c->graph;
-  const GraphPlace before = go_in_front(graph);
+  const GraphPlace before = quantiser_go_in_front(graph);
   const ElementType type = graph_value(graph, q->base(q->of, pack->value))->type;
   graph_return(graph, before);
   const NodeInit init = {NODE_INIT, .text = name_of(graph->names, element_type_name(type))};
@@ -192,7 +184,7 @@ ValueId quantiser_stored_amax(Quantiser *q, ValueId value, bool here) {
   if (map_get_bytes(&q->made, &key, sizeof key, &known)) {
     return (ValueId)known;
   }
-  const GraphPlace before = here ? graph_place(graph) : go_in_front(graph);
+  const GraphPlace before = here ? graph_place(graph) : quantiser_go_in_front(graph);
   if (!pack->within[here]) {
     pack->within[here] = find_ends(graph, pack->pack);
     pack->base[here] = here ? base_here(q, pack) : q->base(q->of, pack->value);
@@ -222,7 +214,7 @@ static ValueId round_pack(Quantiser *q, QuantiserPack *pack) {
   if (pack->rounded >= 0) {
     return pack->rounded;
   }
-  const GraphPlace before = go_in_front(graph);
+  const GraphPlace before = quantiser_go_in_front(graph);
   const ElementType type = pack->rule[0]->forward;
   const int count = pack->pack->count;
   ValueId *scales = ARENA_ARRAY(graph->arena, ValueId, count);
@@ -263,7 +255,7 @@ ValueId quantiser_stored_rounded(Quantiser *q, ValueId value) {
     const ValueId whole = round_pack(q, pack);
     const GraphPlace before = graph_place(graph);
     if (once) {
-      go_in_front(graph);
+      quantiser_go_in_front(graph);
     }
     const NodeInit init = {NODE_INIT, .axes = graph_shape(graph, value), .axis = pack->pack->axis, .integer = member};
     graph->role = ROLE_PARAMETER;

@@ -7,8 +7,7 @@
 #include "base/units.h"
 #include "compiler/rewrite/visible.h"
 
-// Where it is asked for: the call of a function of another file, such as one of the library, or the attention itself.
-static Span asked_for(const Graph *graph, const Node *outer) {
+Span asked_for(const Graph *graph, const Node *outer) {
   for (ScopeId scope = outer->scope; scope >= 0; scope = graph->scopes.at[scope].parent) {
     const Span call = graph->scopes.at[scope].call;
     if (call.file >= 0 && call.file != outer->span.file) {

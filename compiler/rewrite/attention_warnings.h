@@ -4,6 +4,9 @@
 
 #include "compiler/pass/compilation.h"
 
+// Where a node is asked for: the call of a function of another file, such as one of the library, or the node itself.
+Span asked_for(const Graph *graph, const Node *outer);
+
 // An attention that stays spelled out keeps its scores, `matrix` (E046). Small ones cost nothing.
 void warn_unfused(const Compilation *c, const Node *attention, ValueId matrix, const char *why);
 
@@ -14,5 +17,9 @@ void warn_hidden(const Compilation *c, const Node *attention, AxisId query, Axis
 // Of an attention without any mask: its queries are positions of the text that is predicted, and so are its keys, so
 // each position reads what it is to predict (E049).
 void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key);
+
+// turned.c: of all products of queries and keys, computed from the same inputs, of which only one side is turned by its
+// positions (E055).
+void warn_turned(const Compilation *c);
 
 #endif

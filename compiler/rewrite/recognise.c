@@ -527,6 +527,7 @@ bool pass_recognise(Compilation *c) {
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }
+  warn_turned(c);
   old = graph_rewrite(graph, 0);
   for (int i = 0; i < old.count; i++) {
     Node *node = graph_node(graph, old.at[i]);

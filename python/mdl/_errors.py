@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import operator
 import os
-from typing import NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, List, NoReturn, Optional, Sequence, Union
 
 from mdl._library import MdlDiagnostic, MdlError
 
@@ -97,18 +97,77 @@ def decode(text: Optional[bytes]) -> Optional[str]:
     return None if text is None else os.fsdecode(text)
 
 
-def encode(text: Optional[Path]) -> Optional[bytes]:
-    """Text or a path for the library."""
-    word = None if text is None else os.fsencode(text)
-    if word is not None and b"\0" in word:
-        raise ValueError(f"{text!r} holds a zero byte, where the library's texts end")
+def _wrong(name: str, wanted: str, value: object) -> TypeError:
+    """What is said of an argument of another type."""
+    kind = type(value).__name__
+    article = "an" if kind[:1] in "aeiou" else "a"
+    return TypeError(f"{name} is {wanted}, not {'None' if value is None else f'{article} {kind}'}")
+
+
+def encode(name: str, text: Optional[Path], wanted: str = "a path, as text or of pathlib") -> Optional[bytes]:
+    """A path for the library; None: there is none."""
+    if text is None:
+        return None
+    if not isinstance(text, (str, bytes, os.PathLike)):
+        raise _wrong(name, wanted, text)
+    word = os.fsencode(text)
+    if b"\0" in word:
+        raise ValueError(f"{name}, {text!r}, holds a zero byte, where the library's texts end")
     return word
+
+
+def needed(name: str, path: Path) -> bytes:
+    """A path that there must be."""
+    word = encode(name, path)
+    if word is None:
+        raise _wrong(name, "a path, as text or of pathlib", path)
+    return word
+
+
+def encode_text(name: str, text: Optional[str]) -> Optional[bytes]:
+    """A text for the library, a str; None: there is none."""
+    if text is not None and not isinstance(text, str):
+        raise _wrong(name, "a text (str)", text)
+    return encode(name, text)
+
+
+def encode_texts(name: str, texts: Iterable[str]) -> List[bytes]:
+    """Several of them."""
+    if isinstance(texts, (str, bytes, bytearray)) or not isinstance(texts, Iterable):
+        raise _wrong(name, "a list of texts", texts)
+    words = list(texts)
+    for word in words:
+        if not isinstance(word, str):
+            raise _wrong(f"each of {name}", "a text (str)", word)
+    return [encode(name, word) or b"" for word in words]
+
+
+def flag(name: str, value: bool) -> bool:
+    """What is true or false; numpy has a type of its own for it."""
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        return bool(value)
+    raise _wrong(name, "True or False", value)
+
+
+def real(name: str, value: float) -> float:
+    """A number."""
+    if isinstance(value, (str, bytes, bytearray, bool)) or not hasattr(value, "__float__"):
+        raise _wrong(name, "a number", value)
+    return float(value)
+
+
+def called(name: str, value: Optional[Callable[..., Any]]) -> None:
+    """Reports what is no function, before it is wanted."""
+    if value is not None and not callable(value):
+        raise _wrong(name, "a function", value)
 
 
 def count(name: str, number: Optional[int], default: int = 0) -> int:
     """An option that counts something; None: the default."""
     if number is None:
         return default
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise _wrong(name, "a whole number", number)
     number = operator.index(number)
     if not 0 <= number < 2**63:
         raise ValueError(f"{name} is a whole number from 0 on, not {number}")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any, Callable, Iterable, List, Mapping, NoReturn, Optional, Tuple, Union
 
 from mdl import _library as c
-from mdl._errors import CompileError, Diagnostic, Path, decode, diagnostic_of, encode, raise_error
+from mdl._errors import (CompileError, Diagnostic, Path, called, decode, diagnostic_of, encode, encode_text,
+                         encode_texts, flag, needed, raise_error)
 from mdl._trainer import Result, Step, Trainer
 
 
@@ -43,7 +45,7 @@ class Plan:
         """Writes a .mdlx file, which `mdl.open` and `mdl train` take."""
         error = c.MdlError()
         handle = self._live()
-        if c.library.mdl_plan_write(handle.pointer, encode(path), ctypes.byref(error)):
+        if c.library.mdl_plan_write(handle.pointer, needed("path", path), ctypes.byref(error)):
             raise_error(error)
 
     def trainer(self, **options: Any) -> Trainer:
@@ -57,6 +59,7 @@ class Plan:
         there, saved. An exception from it, and Ctrl-C, save the run too and go on to the caller. The options are those
         of `Trainer`.
         """
+        called("callback", callback)
         with self.trainer(**options) as trainer:
             for step in trainer:
                 goes_on = callback(trainer, step) if callback is not None else None
@@ -79,12 +82,20 @@ class Plan:
 def _settings(settings: Union[Mapping[str, Any], Iterable[str], None]) -> List[bytes]:
     if settings is None:
         return []
-    if isinstance(settings, str):
-        raise TypeError("set is a dict, or a list of 'name=value', not one text")
+    if isinstance(settings, (str, bytes)) or not isinstance(settings, Iterable):
+        raise TypeError("set is a dict, or a list of 'name=value', not "
+                        f"{'one text' if isinstance(settings, (str, bytes)) else type(settings).__name__}")
     if isinstance(settings, Mapping):
         settings = [f"{name}={str(value).lower() if isinstance(value, bool) else value}"
                     for name, value in settings.items()]
-    return [encode(word) or b"" for word in settings]
+    return encode_texts("set", settings)
+
+
+def _program(text: Optional[str]) -> Optional[bytes]:
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError("the text holds zero bytes")
+    encode_text("text", text)
+    return None if text is None else text.encode()
 
 
 def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylint: disable=redefined-builtin
@@ -100,20 +111,19 @@ def compile(file: Optional[Path] = None, *, text: Optional[str] = None,  # pylin
     """
     if file is None and text is None:
         raise TypeError("mdl.compile needs a file or a text")
-    if text is not None and "\0" in text:
-        raise ValueError("the text holds zero bytes")
+    if isinstance(file, str) and "{" in file and "}" in file and not os.path.exists(file):
+        raise TypeError("file is a path, and this is a text; mdl.compile(text=...) takes one")
     said: List[Diagnostic] = []
-    if isinstance(watch, str):
-        raise TypeError("watch is a list of names, not one text")
-    words, watched = _settings(set), [os.fsencode(name) for name in watch]
+    words, watched = _settings(set), encode_texts("watch", watch)
     options = c.MdlCompileOptions(
-        recipe=encode(recipe), layout=encode(layout), precision=encode(precision),
+        recipe=encode_text("recipe", recipe), layout=encode_text("layout", layout),
+        precision=encode_text("precision", precision),
         set=(ctypes.c_char_p * len(words))(*words) if words else None, set_count=len(words),
         watched=(ctypes.c_char_p * len(watched))(*watched) if watched else None, watch_count=len(watched),
-        text=None if text is None else text.encode(),
+        text=_program(text),
         diagnostic=c.ON_DIAGNOSTIC(lambda _, one: said.append(diagnostic_of(one.contents))))
     error, pointer = c.MdlError(), ctypes.c_void_p()
-    name = encode(file if file is not None else "<text>")
+    name = needed("file", file if file is not None else "<text>")
     if c.library.mdl_compile(name, ctypes.byref(options), ctypes.byref(pointer), ctypes.byref(error)):
         if any(one.severity == "error" for one in said):
             raise CompileError(decode(error.text) or "", said)
@@ -127,7 +137,7 @@ def open(path: Path, *, trust: bool = False) -> Plan:  # pylint: disable=redefin
     `trust` keeps the machine code for GPUs that it may have: for plans of one's own.
     """
     error, pointer = c.MdlError(), ctypes.c_void_p()
-    function = c.library.mdl_plan_open_trusted if trust else c.library.mdl_plan_open
-    if function(encode(path), ctypes.byref(pointer), ctypes.byref(error)):
+    function = c.library.mdl_plan_open_trusted if flag("trust", trust) else c.library.mdl_plan_open
+    if function(needed("path", path), ctypes.byref(pointer), ctypes.byref(error)):
         raise_error(error)
     return Plan(PlanHandle(pointer))

@@ -9,7 +9,8 @@ import threading
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from mdl import _library as c
-from mdl._errors import Path, count, decode, encode, raise_error
+from mdl._errors import (Path, called, count, decode, encode, encode_text, encode_texts, flag, needed, raise_error,
+                         real)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Evaluation:
     seconds: float
     data: str  # the file
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
-    outputs: Dict[str, float]  # of the text, which are single numbers
+    outputs: Dict[str, float]  # of the text; of vectors each number, as `name.0`
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
     trained: bool  # `data` is what the run was trained on
     changed: bool  # the data of the run is not what it was: it may hold out text that was trained on
@@ -57,10 +58,11 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
         outputs[decode(name) or ""] = value
 
     options = c.MdlEvaluateOptions(
-        device=encode(device), data=encode(data), batches=count("batches", batches),
-        threads=count("threads", threads), trust=trust, trunk=encode(trunk), output=c.ON_OUTPUT(take))
+        device=encode_text("device", device), data=encode("data", data), batches=count("batches", batches),
+        threads=count("threads", threads), trust=flag("trust", trust), trunk=encode("trunk", trunk),
+        output=c.ON_OUTPUT(take))
     error, result = c.MdlError(), c.MdlEvaluation()
-    if c.library.mdl_evaluate(encode(run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
+    if c.library.mdl_evaluate(needed("run", run), ctypes.byref(options), ctypes.byref(result), ctypes.byref(error)):
         raise_error(error)
     values = {name: getattr(result, name) for name, _ in result._fields_ if name not in ("set_count", "sets")}
     values["data"] = decode(result.data)
@@ -82,21 +84,23 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     the text ends. `trust` and `trunk` are those of `evaluate`. With `chat` the prompt is a question of a conversation,
     and the text its answer; `system` is said ahead of it.
     """
+    words = encode_texts("stops", stops)
+    called("each", each)
+    if prompt is None:
+        raise TypeError("prompt is a text (str), not None; '' begins with nothing")
     if not isinstance(prompt, str):
-        raise TypeError(f"the prompt is one text, not {type(prompt).__name__}")
-    if isinstance(stops, str):
-        raise TypeError("stops is a list of texts, not one text")
-    words = [encode(stop) or b"" for stop in stops]
+        encode_text("prompt", prompt)
     options = c.MdlGenerateOptions(
-        device=encode(device), prompt=encode(prompt.encode(errors="surrogateescape")),
-        tokens=count("tokens", tokens), temperature=temperature, top_k=count("top_k", top_k), top_p=top_p,
-        stops=(ctypes.c_char_p * len(words))(*words) if words else None, stop_count=len(words),
-        tokenizer=encode(tokenizer), seed=count("seed", seed), threads=count("threads", threads), trust=trust,
-        chat=chat, system=None if system is None else encode(system), trunk=encode(trunk))
-    return b"".join(_generate(encode(run), options, each)).decode(errors="replace")
+        device=encode_text("device", device), prompt=encode("prompt", prompt.encode(errors="surrogateescape")),
+        tokens=count("tokens", tokens), temperature=real("temperature", temperature), top_k=count("top_k", top_k),
+        top_p=real("top_p", top_p), stops=(ctypes.c_char_p * len(words))(*words) if words else None,
+        stop_count=len(words), tokenizer=encode("tokenizer", tokenizer), seed=count("seed", seed),
+        threads=count("threads", threads), trust=flag("trust", trust), chat=flag("chat", chat),
+        system=encode_text("system", system), trunk=encode("trunk", trunk))
+    return b"".join(_generate(needed("run", run), options, each)).decode(errors="replace")
 
 
-def _generate(run: Optional[bytes], options: c.MdlGenerateOptions,
+def _generate(run: bytes, options: c.MdlGenerateOptions,
               each: Optional[Callable[[str], Optional[bool]]]) -> List[bytes]:
     """Calls the library in a thread of its own: Ctrl-C interrupts the one that waits here, never a callback of C."""
     pieces: List[bytes] = []

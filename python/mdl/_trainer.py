@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Iterator, List, NoReturn, Optional, Tuple
 
 from mdl import _library as c
-from mdl._errors import Path, count, decode, encode, raise_error
+from mdl._errors import Path, count, decode, encode, encode_text, flag, raise_error, real
 
 if TYPE_CHECKING:
     import numpy
@@ -100,7 +100,7 @@ class Value:
         """A copy of the elements, dense, the last axis innermost."""
         error, to = c.MdlError(), ctypes.create_string_buffer(max(self.nbytes, 1))
         with self._handle.held() as pointer:
-            if c.library.mdl_trainer_read(pointer, encode(self.name), to, self.nbytes, ctypes.byref(error)):
+            if c.library.mdl_trainer_read(pointer, os.fsencode(self.name), to, self.nbytes, ctypes.byref(error)):
                 raise_error(error)
         return to.raw[:self.nbytes]
 
@@ -185,18 +185,21 @@ class Trainer:
                  log_every: Optional[int] = None, keep: int = 3, keep_every: int = 0, keep_best: bool = False,
                  sync_save: bool = False, blame: bool = False, check: int = 0,
                  patience: int = 0, threads: int = 0, deadline: float = 60, screen: bool = False):
+        if not hasattr(plan, "pointer"):
+            raise TypeError("a trainer is opened by plan.trainer(...), of what mdl.compile or mdl.open returns")
         options = c.MdlTrainOptions(
-            device=encode(device), out=encode(out), data=encode(data), resume=resume,
-            restart=restart, mapping=encode(mapping), partial=partial, save_trained=save_trained,
-            adapters=encode(adapters), trunk=encode(trunk),
-            keep_every=count("keep_every", keep_every),
-            keep_best=keep_best, sync_save=sync_save, blame=blame,
+            device=encode_text("device", device), out=encode("out", out), data=encode("data", data),
+            resume=flag("resume", resume), restart=flag("restart", restart), mapping=encode("mapping", mapping),
+            partial=flag("partial", partial), save_trained=flag("save_trained", save_trained),
+            adapters=encode("adapters", adapters), trunk=encode("trunk", trunk),
+            keep_every=count("keep_every", keep_every), keep_best=flag("keep_best", keep_best),
+            sync_save=flag("sync_save", sync_save), blame=flag("blame", blame),
             check=count("check", check), patience=count("patience", patience), steps=count("steps", steps, -1),
             save_every=count("save_every", save_every, -1), eval_every=count("eval_every", eval_every, -1),
             log_every=count("log_every", log_every, -1), keep=count("keep", keep), threads=count("threads", threads),
-            deadline_seconds=deadline,
-            screen=ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout") if screen else None)
-        setattr(options, "from", encode(weights))  # a word of Python's own
+            deadline_seconds=real("deadline", deadline),
+            screen=ctypes.c_void_p.in_dll(ctypes.CDLL(None), "stdout") if flag("screen", screen) else None)
+        setattr(options, "from", encode("weights", weights))  # a word of Python's own
         error, pointer = c.MdlError(), ctypes.c_void_p()
         if c.library.mdl_trainer_open(plan.pointer, ctypes.byref(options), ctypes.byref(pointer), ctypes.byref(error)):
             raise_error(error)
@@ -249,8 +252,11 @@ class Trainer:
     def value(self, name: str) -> Value:
         """The value of that name; UsageError: there is none."""
         error, value, handle = c.MdlError(), c.MdlValue(), self._live()
+        word = encode_text("name", name)
+        if word is None:
+            raise TypeError("name is a text (str), not None")
         with handle.held() as pointer:
-            if c.library.mdl_trainer_value(pointer, encode(name), ctypes.byref(value), ctypes.byref(error)):
+            if c.library.mdl_trainer_value(pointer, word, ctypes.byref(value), ctypes.byref(error)):
                 raise_error(error)
             return Value(handle, value)
 

@@ -11,6 +11,7 @@
 #include "runtime/convert/source.h"
 #include "runtime/data/data.h"
 #include "runtime/data/utf8.h"
+#include "runtime/hub.h"
 #include "runtime/run.h"
 
 enum { WINDOW_MOST = 1024 };  // positions of a window where nobody says how many
@@ -281,12 +282,14 @@ static bool out_is_free(const char *out, Error *error) {
 }
 
 static bool not_there(const char *from, Error *error) {
+  char hint[HUB_HINT_MAX];
   if (access(from, F_OK) != 0) {
     return error_set(
-        error, 1,
-        "there is no directory %s; nothing is downloaded: fetch it first, as with `huggingface-cli download "
-        "NAME --local-dir DIR`",
-        from);
+        error, 1, "there is no directory %s%s", from,
+        *hub_hint(from, "`mdl convert ", " -o RUN`", NULL, hint)
+            ? hint
+            : "; nothing is downloaded: fetch it first, as with `huggingface-cli download NAME --local-dir "
+              "DIR`");
   }
   return error_set(
       error, 1, "%s is no directory of Hugging Face: it holds no config.json, nor is it one of PEFT, with " PEFT_CONFIG,

@@ -2,9 +2,11 @@
 #include "runtime/convert/peft.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/convert/adapters.h"
 #include "runtime/convert/peft_modules.h"
+#include "runtime/hub.h"
 
 static bool peft_text(Arena *arena, Mapping *mapping, Error *error) {
   const ModelFile *file = model_file("lora.peft");
@@ -47,11 +49,15 @@ bool peft_base(Arena *arena, const HfFiles *files, const char **base, Error *err
   if (said && hf_is(said)) {
     return true;
   }
+  char hint[HUB_HINT_MAX] = "";
+  if (said && access(said, F_OK) != 0) {
+    hub_hint(said, "give that, with these as --adapters: ", "", NULL, hint);
+  }
   return error_set(error, 1,
                    "%s holds adapters alone, for %s%.200s%s, which is no directory here; name the weights that they "
-                   "are for, and give these as --adapters %s",
+                   "are for, and give these as --adapters %s%s",
                    files->path, said ? "'" : "a model that " PEFT_CONFIG " does not name", said ? said : "",
-                   said ? "'" : "", files->path);
+                   said ? "'" : "", files->path, hint);
 }
 
 static bool rank_holds(const HfFiles *files, Error *error) {

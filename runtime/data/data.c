@@ -16,6 +16,7 @@
 #include "runtime/data/foreign_text.h"
 #include "runtime/data/order.h"
 #include "runtime/data/reader.h"
+#include "runtime/hub.h"
 #include "runtime/io.h"
 
 static const struct {  // what a recipe can name
@@ -50,8 +51,16 @@ static bool file_find(const char *what, const char *path, const char *base, char
     return error_set(error, 1, "the path is too long: %s/%s", base, path);  // cut short it would be another
   }
   if (beside && access(joined, F_OK) != 0) {
-    return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
-                     joined, remedy_of(what));
+    const bool tokenizer = what == tokenizer_file;
+    char hint[HUB_HINT_MAX];
+    return error_set(
+        error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s%s", what, path, joined,
+        tokenizer && *hub_hint(path, "the tokenizer is ", "/tokenizer.json", "tokenizer.json", hint) ? hint
+                                                                                                     : remedy_of(what),
+        (what == data_file || what == validation_file) && *hub_hint(path, "", "", NULL, hint)
+            ? "; nothing is downloaded: of a data set of the Hugging Face hub, save its text or JSON lines "
+              "first"
+            : "");
   }
   return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
          error_set(error, 1, "the path is too long: %s", path);

@@ -164,3 +164,19 @@ bool data_fingerprint_tokenizers(const Data *data, uint64_t *print, Error *error
 bool fingerprint_tokenizer(const char *path, uint64_t *print, Error *error) {
   return print_tokenizer(NULL, path, print, error);
 }
+
+bool fingerprint_has_tokenizer(uint64_t print, const char *path, bool *has, Error *error) {
+  enum { SOURCES = 16 };
+  XXH3_state_t *tokenizer = XXH3_createState();
+  bool done = tokenizer || error_set(error, 3, "no memory");
+  *has = false;
+  if (done) {
+    XXH3_64bits_reset(tokenizer);
+  }
+  for (int i = 0; i < (path ? SOURCES : 1) && done && !*has; i++) {
+    done = !path || tokenizer_add(tokenizer, path, error);
+    *has = done && (XXH3_64bits_digest(tokenizer) | 1) == print;
+  }
+  XXH3_freeState(tokenizer);
+  return done;
+}

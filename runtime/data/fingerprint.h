@@ -23,5 +23,7 @@ bool data_fingerprint(const Data *data, DataPrint *print, Error *error);
 // Of all tokenizers of the data, or of one by its path (NULL: bytes, or none), as DataPrint.tokenizer.
 bool data_fingerprint_tokenizers(const Data *data, uint64_t *print, Error *error);
 bool fingerprint_tokenizer(const char *path, uint64_t *print, Error *error);
+// Is `print` that of data whose sources, one or a few, all have the tokenizer of this path (NULL: bytes, or none)?
+bool fingerprint_has_tokenizer(uint64_t print, const char *path, bool *has, Error *error);
 
 #endif

@@ -1,11 +1,13 @@
 // tokenizer.c: opening a tokenizer, and its tables.
 #include "runtime/data/tokenizer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "runtime/data/sentence_added.h"
 #include "runtime/data/tokenizer_internal.h"
+#include "runtime/hub.h"
 #include "runtime/io.h"
 
 enum { MOST_BYTES = 256 << 20 };
@@ -145,6 +147,11 @@ bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error) {
   char *text;
   size_t length;
   if (!io_read_file(path, MOST_BYTES, &text, &length, error)) {
+    char why[ERROR_MAX], hint[HUB_HINT_MAX];
+    if (io_absent(path) && *hub_hint(path, "the tokenizer is ", "/tokenizer.json", "tokenizer.json", hint)) {
+      snprintf(why, sizeof why, "%s", error->text);
+      error_set(error, error->status, "%.300s%s", why, hint);
+    }
     return false;
   }
   const bool done = tokenizer_make(path, text, length, true, tokenizer, error);

@@ -87,3 +87,14 @@ train parts --resume --steps 4 --blame
 resolved=resolved.mdl:$(line "log(1 - hit)" parts/resolved.mdl)
 mentions out "made by log at $resolved: it is -inf"
 same "weights of a run in parts" "$(weights plain 4)" "$(weights parts 4)"
+
+# Where no step was good a run has diverged, however few there were; a run that has had good ones may end with bad ones.
+sed 's/^  loss = .*/  loss = mean(cross_entropy(logits, targets over vocab)) + log(-1 - mean(square(logits)));/' "$SMALL" |
+  sed "s,../../LICENSE,$ROOT/LICENSE," > never.mdl
+expect 4 "$MDL" train never.mdl --steps 1 --out never-one
+mentions err "training diverged: the loss was not a finite number and the update was skipped in the only step, up to step 1" \
+  "the newest checkpoint is of step 1" "--blame says which value"
+expect 4 "$MDL" train never.mdl --steps 4 --save-every 2 --out never
+mentions err "in all 4 steps, up to step 4; the newest checkpoint is of step 4"
+expect 4 "$MDL" train never.mdl --steps 6 --out never --resume
+mentions err "in all 2 steps, up to step 6"

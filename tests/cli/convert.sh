@@ -110,6 +110,23 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   # Weights that are trained with the tokens of another tokenizer are said to be.
   train words.mdl --recipe own --steps 1 --out same-words --from words-hf
   ! grep -q "came with the tokenizer" out || die "the same tokenizer is called another"
+  # So are those of a run that was trained with another one, or with bytes; several sources with one tokenizer have that.
+  "$MDL" data train-tokenizer "$ROOT/README.md" -o readme.json --vocab 300 -q
+  sed 's/tokenizer = "tokenizer.json"/tokenizer = "readme.json"/' words.mdl > readme.mdl
+  sed 's/tokenizer = "tokenizer.json"/tokenizer = bytes/' words.mdl > in-bytes.mdl
+  cp text.txt more.txt
+  sed 's/data .*/data mix(a = text("text.txt", tokenizer = "tokenizer.json"), b = text("more.txt", tokenizer = "tokenizer.json"));/' \
+    words.mdl > mix.mdl
+  train mix.mdl --recipe own --steps 1 --out mixed --from words
+  ! grep -q "trained with another tokenizer" out || die "the tokenizer of two sources is called another"
+  train words.mdl --recipe own --steps 1 --out from-mixed --from mixed
+  ! grep -q "trained with another tokenizer" out || die "the tokenizer of one source is called another"
+  train readme.mdl --recipe own --steps 1 --out from-words --from words/checkpoints/step-00000001
+  mentions out "the weights were trained with another tokenizer ($PWD/tokenizer.json) than the data has ($PWD/readme.json)"
+  train in-bytes.mdl --recipe own --steps 1 --out bytes --from mixed
+  mentions out "than the data has (bytes): they know none of its tokens"
+  train words.mdl --recipe own --steps 1 --out from-bytes --from bytes
+  mentions out "another tokenizer (bytes) than the data has"
   "$MDL" data train-tokenizer "$ROOT/README.md" -o tokenizer.json --vocab 300 -q
   train words.mdl --recipe own --steps 1 --out other-words --from words-hf
   mentions out "the weights came with the tokenizer words-hf/tokenizer.json, and the data has"
@@ -287,6 +304,22 @@ expect 1 "$MDL" convert text.txt
 mentions err "holds no config.json"
 expect 1 "$MDL" convert someone/model
 mentions err "there is no directory someone/model; nothing is downloaded"
+mentions err "if that is a name on the Hugging Face hub, \`huggingface-cli download someone/model --local-dir model\`" \
+  "then \`mdl convert model -o RUN\`"
+# So it is of weights to begin with, adapters and runs; a path of files here is no such name.
+for name in someone/model someone/model/ hf://someone/model https://huggingface.co/someone/model/tree/main; do
+  expect 1 "$MDL" train "$SMALL" --from $name --out wrong
+  mentions err "no weights to begin with: $name: No such file" "nothing is downloaded: " \
+    "\`huggingface-cli download someone/model --local-dir model\` makes a directory of it, then --from model"
+done
+expect 1 "$MDL" generate someone/model --prompt a
+mentions err "there is no run directory someone/model; nothing is downloaded" "then \`mdl convert model -o RUN\`"
+mkdir -p someone
+for name in ./someone/model someone/model a/b/c weights.safetensors /someone/model; do
+  expect 1 "$MDL" train "$SMALL" --from $name --out wrong
+  ! grep -q "downloaded" err || die "$name is called a name of the hub"
+done
+[ ! -e wrong ] || die "a run was made of nothing"
 expect 1 "$MDL" convert llama-hf --model gpt2.mdl --recipe own -o other
 expect 1 "$MDL" convert "$ROOT" --to hf -o other
 

@@ -125,3 +125,29 @@ expect 1 "$MDL" eval all
 mentions err "it holds runs, such as all/one"
 expect 1 "$MDL" train "$SMALL" --from text.txt --out from
 mentions err "text.txt is a file; weights are given as the directory that holds them"
+
+# Options that do nothing in the steps that there are, or less than it seems. notes WORDS OPTION...
+notes() {
+  local words=$1
+  shift
+  rm -rf optional
+  train "$SMALL" --out optional "$@"
+  if [ -n "$words" ]; then
+    mentions out "note      $words"
+  elif grep "^note" out; then
+    die "noted of $*"
+  fi
+}
+notes "--keep-every 7 keeps what is saved: with a save every 5 steps, the multiples of 35" --steps 12 --save-every 5 --keep-every 7
+notes "" --steps 12 --save-every 5 --keep-every 10
+notes "" --steps 6 --save-every 5 --keep-every 7
+notes "--keep-every 10 keeps what is saved, and that is the last step alone" --steps 12 --save-every 0 --keep-every 10
+notes "--check 50 runs none of the steps up to 5 twice" --steps 5 --check 50
+notes "" --steps 5 --check 5
+notes "--patience 2 ends no run of 20 steps, which has 2 evaluations" --steps 20 --eval-every 10 --patience 2
+notes "" --steps 15 --eval-every 5 --patience 2
+notes "\`skip\` names batches from 500 on, and the last step, 60, is of batch 62" --steps 3 --set "skip=3 .. 4, 500 .. 510"
+notes "" --steps 3 --set "skip=3 .. 4, 62"
+notes "the precision fp8_hybrid is that of steps from 501 on, and the last one is 60" --steps 3 \
+  --precision "bf16 until 500, then fp8_hybrid"
+notes "" --steps 3 --precision "bf16 until 50, then fp8_hybrid"

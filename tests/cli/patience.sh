@@ -35,6 +35,14 @@ mentions err "--eval-every N"
 expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --patience 2 --out never
 mentions err "nothing to evaluate on"
 expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
+# Nor is the best kept of evaluations that there are none of; of a single one it is said that it is the last.
+expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --keep-best --out never
+mentions err "--keep-best goes by evaluations, and there is nothing to evaluate on"
+[ ! -e never ] || die "a run that was refused left a directory"
+train harm.mdl --steps 3 --eval-every 0 --keep-best --out single
+mentions out "the checkpoint that --keep-best keeps is the last one"
+train harm.mdl --steps 3 --eval-every 1 --keep-best --out more
+! grep -q "the last one" out || die "the best of several is said to be the last"
 [ ! -e never ] || die "a run was made"
 
 # So it is where the text has something that is no mean over microbatches; without --patience the log says so.

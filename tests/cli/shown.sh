@@ -8,10 +8,12 @@ sed -e "s,../../LICENSE,$ROOT/LICENSE," -e 's/^  axis key like seq;/&\n  axis on
   output tokens = 2 * nats;\
   output val_nats = 3 * nats;\
   output rest = (1 + (-7.5) % 2) * nats;\
+  output place = mean(cross_entropy(logits, targets over vocab) over batch);\
   output every = logits;/' "$SMALL" > shown.mdl
 echo 'layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }' >> shown.mdl
 train shown.mdl --steps 20 --eval-every 10 --log-every 5 --out run
-mentions out "  acc 0." "  val_nats "
+mentions out "  acc 0." "  val_nats " "  place "
+mentions err "warning[E056]: the output 'every' of 32768 numbers is shown nowhere"
 
 # value RUN KEY: of the last line
 value() {
@@ -30,7 +32,17 @@ near "a rest of numbers that are not whole" "$(value run rest)" "$(value run los
 near "the loss of validation" "$(value run val_nats)" "$(value run val_loss)" 1
 near "an output of validation" "$(value run val_val_nats)" "$(value run val_loss)" 3
 same "the tokens of the run" "$(value run tokens)" $((20 * 4 * 32))
-same "outputs that are no number" "$(grep -c every run/metrics.jsonl || true)" 0
+same "outputs of many numbers" "$(grep -c every run/metrics.jsonl || true)" 0
+
+# array RUN KEY: how many numbers it has in the last line, and their mean
+array() {
+  tail -n 1 "$1/metrics.jsonl" | sed -n "s/.*\"$2\":\[\([^]]*\)\].*/\1/p" | tr ',' '\n' | awk '{ sum += $1 } END { print NR, sum / NR }'
+}
+for key in place val_place; do
+  same "numbers of $key" "$(array run $key | cut -d' ' -f1)" 32
+done
+near "the mean of a vector" "$(array run place | cut -d' ' -f2)" "$(value run loss)" 1
+near "the mean of one of validation" "$(array run val_place | cut -d' ' -f2)" "$(value run val_loss)" 1
 same "lines with an evaluation" "$(grep -c '"val_acc":' run/metrics.jsonl)" 2
 awk -v x="$(value run val_acc)" 'BEGIN { exit !(x > 0.05 && x < 0.6) }' || die "an accuracy of $(value run val_acc)"
 
@@ -40,11 +52,15 @@ for key in acc nats val_nats; do
   near "$key of mdl eval" "$(awk -v key=$key '$1 == key { print $2 }' out)" "$(value run val_$key)" 1
 done
 
+near "the third number of a vector of mdl eval" "$(awk '$1 == "place.2" { print $2 }' out)" \
+  "$(tail -n 1 run/metrics.jsonl | sed -n 's/.*"val_place":\[[^,]*,[^,]*,\([^,]*\),.*/\1/p')" 1
+
 # A layout changes nothing of it.
 train shown.mdl --layout eight --steps 20 --eval-every 10 --log-every 5 --out parts
 for key in acc val_acc output.tokens val_tokens; do
   near "$key under a layout" "$(value parts $key)" "$(value run $key)" 1
 done
+near "a vector under a layout" "$(array parts place | cut -d' ' -f2)" "$(array run place | cut -d' ' -f2)" 1
 
 # Logits that are large are never whole while training: what is made of them is in evaluations alone.
 "$MDLC" print shown.mdl --after elaborate > graph
@@ -58,8 +74,13 @@ mentions graph 'output "loss"'
 command -v python3 > /dev/null || exit 0
 python3 "$ROOT/tests/cli/events.py" {run,parts}/events.out.tfevents.* > events
 for run in run parts; do
-  tail -n 1 $run/metrics.jsonl | tr -d '{}"' | tr ',' '\n' | grep -v 'null$\|^step:' | cut -d: -f1 | sort > keys
-  awk -v run=$run '$1 == run && $3 == 20 { print $2 }' events | sort > tags
+  tail -n 1 $run/metrics.jsonl | python3 -c '
+import json, sys
+for key, value in json.load(sys.stdin).items():
+    for i, one in enumerate(value if isinstance(value, list) else [value]):
+        if one is not None and key != "step":
+            print(f"{key}.{i}" if isinstance(value, list) else key)' | LC_ALL=C sort > keys
+  awk -v run=$run '$1 == run && $3 == 20 { print $2 }' events | LC_ALL=C sort > tags
   same "tags of $run" "$(cat keys)" "$(cat tags)"
 done
 near "the accuracy in the events" "$(awk '$1 == "run" && $2 == "acc" && $3 == 20 { print $4 }' events)" "$(value run acc)" 1

@@ -54,6 +54,9 @@ mentions err "go up to 399; make that axis at least 400"
 of 'text("licence.txt", tokenizer = "none.json")' missing.mdl
 expect 1 "$MDL" train missing.mdl --steps 1 --out missing
 mentions err "the tokenizer none.json is neither in the working directory nor beside the text" "nothing is downloaded"
+expect 1 "$MDL" data encode "$ROOT/LICENSE" -o none.bin --tokenizer someone/model
+mentions err "cannot read someone/model" "huggingface-cli download someone/model tokenizer.json --local-dir model" \
+  "the tokenizer is model/tokenizer.json"
 
 # Bytes, JSON lines, types.
 expect 0 "$MDL" data encode licence.txt -o bytes.bin

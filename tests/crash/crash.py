@@ -20,6 +20,21 @@ layout pp2 { mesh pp = 2; layers -> pp; microbatches = 2; }
 """
 
 
+def preloaded():
+    """The library of tests/crash/fail.c: without it a disk would not be slow, and no allocation would fail."""
+    library = BUILD / "tests/libfail.so"
+    if not library.exists():
+        raise SystemExit(f"{library} is not there: cmake --build {BUILD} --target fail")
+    return str(library)
+
+
+def place(word):
+    """A directory that a command names, made where it is not there."""
+    path = pathlib.Path(word).resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def text(path, tiny=False):
     """The model of tests/cli, with layouts of two ranks; a tiny one has a tenth of the parameters."""
     model = (ROOT / "tests/cli/small.mdl").read_text().replace("../../LICENSE", str(ROOT / "LICENSE"))

@@ -14,10 +14,11 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import time
 
-from crash import BUILD, MDL, Try, attempt, execute, losses, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, preloaded, place, steps, text, wants, weights
 
 KINDS = {  # calls, and the error that each gives
     "open": ("open,openat", "EMFILE"), "read": ("read,pread64", "EIO"), "write": ("write,pwrite64", "ENOSPC"),
@@ -44,12 +45,17 @@ class Case:
         """With a fault; number 0: with none, and calls are counted in `log`."""
         plain = [MDL] + self.words
         if kind == "memory":
-            return ["env", f"LD_PRELOAD={BUILD / 'tests/libfail.so'}", f"FAIL_COUNT={log}"] + [f"FAIL_ALLOCATION={number}"] * bool(number) + \
+            return ["env", f"LD_PRELOAD={preloaded()}", f"FAIL_COUNT={log}"] + [f"FAIL_ALLOCATION={number}"] * bool(number) + \
                 ["FAIL_ALWAYS=1"] * always + plain
         calls, error = KINDS[kind]
         known = ",".join("?" + call for call in calls.split(","))
         fault = ["-e", f"inject={known}:error={error}:when={number}{'+' * always}"] if number else []
         return ["strace", "-f", "-qq", "-o", log, "-e", f"trace={known}", "-e", "signal=none"] + fault + plain
+
+    def ends_the_loader(self, kind, number, always, log):
+        """Whether the loader of programs ends by a signal itself, whatever program it was to begin."""
+        other = Case(self.work, self.name, [], None).command(kind, number, always, log)[:-1] + ["true"]
+        return execute(other)[0] == -signal.SIGSEGV
 
     def count(self, kind):
         """The most calls of that kind that any thread makes."""
@@ -69,6 +75,8 @@ class Case:
         came = collections.Counter({f"status {status}": 1})
         if status == 127 and re.search("shared librar|cannot |dynamic", said):
             return came  # the program was never begun
+        if status == -signal.SIGSEGV and kind == "mapping" and number == 1 and self.ends_the_loader(kind, number, always, root / "log"):
+            return came + collections.Counter({"the loader ends every program": 1})
         if "Operating system error: Cannot allocate memory" in said:
             return came + collections.Counter({"libgfortran says it": 1})  # and ends the program with status 1 while OpenBLAS is opened
         wants(status in (0, 1, 3), f"status {status}", said)
@@ -129,4 +137,4 @@ def main(work, stride, chosen):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 1, sys.argv[3:])
+    main(place(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1, sys.argv[3:])

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 
-from crash import BUILD, MDL, ROOT, Try, attempt, execute, losses, steps, text, wants, weights
+from crash import BUILD, MDL, ROOT, Try, attempt, execute, losses, preloaded, place, steps, text, wants, weights
 
 STEPS, PATIENCE, CHAIN = 60, 120.0, 25  # steps of a run, seconds, kills of a try
 SLOW = 4000  # microseconds
@@ -83,7 +83,7 @@ class Life:
         self.kills = self.inside = self.behind = 0
         self.environment = dict(os.environ)
         if saves == "slow":
-            self.environment.update(LD_PRELOAD=str(BUILD / "tests/libfail.so"), FAIL_SLOW=str(SLOW))
+            self.environment.update(LD_PRELOAD=preloaded(), FAIL_SLOW=str(SLOW))
 
     def moment(self, process, inside, begun):
         """Returns when it is time to kill, or the process has ended."""
@@ -182,4 +182,4 @@ def main(count, work, words, seed):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), pathlib.Path(sys.argv[2]).resolve(), sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))
+    main(int(sys.argv[1]), place(sys.argv[2]), sys.argv[3:], int(os.environ.get("SEED", random.SystemRandom().randrange(10**6))))

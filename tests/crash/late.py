@@ -18,7 +18,7 @@ import shutil
 import sys
 import time
 
-from crash import BUILD, MDL, Try, attempt, execute, losses, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, preloaded, place, steps, text, wants, weights
 
 LAYOUTS = """
 layout strict_one { reproducible = strict; }
@@ -49,7 +49,7 @@ def manifests(run):
 def train(place, name, words, *more, slow=False):
     environment = dict(os.environ)
     if slow:
-        environment.update(LD_PRELOAD=str(BUILD / "tests/libfail.so"), FAIL_SLOW=str(SLOW))
+        environment.update(LD_PRELOAD=preloaded(), FAIL_SLOW=str(SLOW))
     status, said = execute([MDL] + words + ["--out", place / name, *more], env=environment, cwd=place, timeout=120)
     wants(status == 0, f"{name}: status {status}", said)
     return said
@@ -117,4 +117,4 @@ def main(work, stride):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve(), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    main(place(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -20,7 +20,7 @@ import shutil
 import sys
 import time
 
-from crash import MDL, Try, attempt, execute, losses, steps, text, wants, weights
+from crash import MDL, Try, attempt, execute, losses, place, steps, text, wants, weights
 from record import Disk, Record, apply, moments, restore, tree
 
 RUN = "runs/one"
@@ -222,4 +222,4 @@ def main(work, wanted):
 
 
 if __name__ == "__main__":
-    main(pathlib.Path(sys.argv[1]).resolve(), None if sys.argv[2:] == ["all"] else int(sys.argv[2]) if len(sys.argv) > 2 else 6)
+    main(place(sys.argv[1]), None if sys.argv[2:] == ["all"] else int(sys.argv[2]) if len(sys.argv) > 2 else 6)

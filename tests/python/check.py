@@ -197,7 +197,7 @@ class Misuse(unittest.TestCase):
             with self.assertRaises(error, msg=str(wrong)):
                 mdl.generate(run, "a", **wrong)
         for wrong in (5, ["a", "b"], b"a"):
-            with self.assertRaisesRegex(TypeError, "one text"):
+            with self.assertRaisesRegex(TypeError, "prompt"):
                 mdl.generate(run, wrong)
         for wrong in ("steps", "save_every", "eval_every", "log_every"):
             with self.assertRaisesRegex(ValueError, wrong):
@@ -207,6 +207,59 @@ class Misuse(unittest.TestCase):
                 plan.trainer(**options("none", **wrong))
         with self.assertRaises(ValueError):
             mdl.generate(run, "a\0b")
+
+    def test_arguments_of_other_types(self):
+        plan = mdl.compile(MODEL)
+        run = plan.train(**options("types", steps=1)).run
+        for call, said in (
+                (lambda: mdl.generate(run, ["a", "b"]), r"prompt is a text \(str\), not a list"),
+                (lambda: mdl.generate(run, b"a"), r"prompt is a text \(str\), not a bytes"),
+                (lambda: mdl.generate(run, None), r"prompt is a text \(str\), not None"),
+                (lambda: mdl.generate([run], "a"), "run is a path, as text or of pathlib, not a list"),
+                (lambda: mdl.generate(None, "a"), "run is a path, as text or of pathlib, not None"),
+                (lambda: mdl.generate(run, "a", stops="b"), "stops is a list of texts, not a str"),
+                (lambda: mdl.generate(run, "a", stops=[1]), r"each of stops is a text \(str\), not an int"),
+                (lambda: mdl.generate(run, "a", stops=3), "stops is a list of texts, not an int"),
+                (lambda: mdl.generate(run, "a", temperature="0.8"), "temperature is a number, not a str"),
+                (lambda: mdl.generate(run, "a", top_p=None), "top_p is a number, not None"),
+                (lambda: mdl.generate(run, "a", tokens=2.5), "tokens is a whole number, not a float"),
+                (lambda: mdl.generate(run, "a", tokens="2"), "tokens is a whole number, not a str"),
+                (lambda: mdl.generate(run, "a", tokens=True), "tokens is a whole number, not a bool"),
+                (lambda: mdl.generate(run, "a", chat="no"), "chat is True or False, not a str"),
+                (lambda: mdl.generate(run, "a", system=["b"]), r"system is a text \(str\), not a list"),
+                (lambda: mdl.generate(run, "a", each=3), "each is a function, not an int"),
+                (lambda: mdl.generate(run, "a", device=0), r"device is a text \(str\), not an int"),
+                (lambda: mdl.evaluate(3), "run is a path, as text or of pathlib, not an int"),
+                (lambda: mdl.evaluate(run, data=["a"]), "data is a path, as text or of pathlib, not a list"),
+                (lambda: mdl.evaluate(run, batches="all"), "batches is a whole number, not a str"),
+                (lambda: mdl.compile([MODEL]), "file is a path, as text or of pathlib, not a list"),
+                (lambda: mdl.compile("model m { axis batch; }"), "file is a path, and this is a text"),
+                (lambda: mdl.compile(text=b"a"), r"text is a text \(str\), not a bytes"),
+                (lambda: mdl.compile(text=["a"]), r"text is a text \(str\), not a list"),
+                (lambda: mdl.compile(MODEL, layout=2), r"layout is a text \(str\), not an int"),
+                (lambda: mdl.compile(MODEL, set=3), "set is a dict, or a list of 'name=value', not int"),
+                (lambda: mdl.compile(MODEL, set=[("batch", 8)]), r"each of set is a text \(str\), not a tuple"),
+                (lambda: mdl.compile(MODEL, watch="layers"), "watch is a list of texts, not a str"),
+                (lambda: mdl.compile(MODEL, watch=[1]), r"each of watch is a text \(str\), not an int"),
+                (lambda: mdl.open(None), "path is a path, as text or of pathlib, not None"),
+                (lambda: mdl.open("a.mdlx", trust="no"), "trust is True or False, not a str"),
+                (lambda: plan.write(3), "path is a path, as text or of pathlib, not an int"),
+                (lambda: plan.train("callback"), "callback is a function, not a str"),
+                (lambda: plan.trainer(resume="yes"), "resume is True or False, not a str"),
+                (lambda: plan.trainer(steps=1.5), "steps is a whole number, not a float"),
+                (lambda: plan.trainer(keep=True), "keep is a whole number, not a bool"),
+                (lambda: plan.trainer(deadline="60"), "deadline is a number, not a str"),
+                (lambda: plan.trainer(weights=[run]), "weights is a path, as text or of pathlib, not a list"),
+                (lambda: mdl.Trainer(plan), "a trainer is opened by plan.trainer"),
+                (lambda: mdl.compile(MODEL, no_such=1), "no_such")):
+            with self.assertRaisesRegex(TypeError, said):
+                call()
+        with plan.trainer(**options("values-of-types", steps=1)) as trainer:
+            trainer.step()
+            with self.assertRaisesRegex(TypeError, r"name is a text \(str\), not an int"):
+                trainer[0]  # pylint: disable=pointless-statement
+            with self.assertRaisesRegex(TypeError, r"name is a text \(str\), not None"):
+                trainer.value(None)
 
     def test_interrupted_generation(self):
         run = mdl.compile(MODEL).train(**options("endless", steps=1)).run
