@@ -36,6 +36,11 @@ static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
   const bool done = (text || error_set(error, 3, "no memory to look at %s", data->path)) &&
                     io_read(data->fd, data->path, 0, text, length, error);
   const size_t odd = done ? odd_bytes(text, length) : 0;
+  if (done && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+    buffer_format(lines,
+                  "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n",
+                  data->path);
+  }
   if (odd * MOST_ODD > length) {
     buffer_format(lines,
                   "%s is hardly text in UTF-8: of its first %s %.0f%% are NUL or in no character; files of tokens are "

@@ -103,6 +103,10 @@ static bool read_line(Reader *r, const char *line, size_t length) {
   bool starved;
   r->line++;
   r->facts->bytes += (int64_t)length + 1;
+  if (r->line == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) {  // a byte order mark is none of the text
+    line += 3;
+    length -= 3;
+  }
   if (strspn(line, " \t\r") >= length) {
     return true;
   }

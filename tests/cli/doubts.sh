@@ -26,6 +26,14 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
 expect 1 "$MDL" train "$SMALL" --data pointer.txt --out pointer
 mentions err "pointer.txt is a pointer of Git LFS" "git lfs pull"
 
+printf '\357\273\277' | cat - text.txt > marked.txt
+of 'text("marked.txt")' marked.mdl
+train marked.mdl --steps 1 --out marked
+mentions out "marked.txt begins with a byte order mark"
+printf '\357\273\277{"text": "a"}\r\n{"text": "b"}\r\n' > marked.jsonl
+expect 0 "$MDL" data encode marked.jsonl --field text -o marked.bin
+mentions out "4 tokens" "2 documents of 2 bytes"
+
 # Tokens.
 expect 0 "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300
 expect 0 "$MDL" data encode text.txt -o tokens.bin --tokenizer tokenizer.json
