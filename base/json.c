@@ -3,23 +3,39 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/buffer.h"
 
-json_t *json_text(const char *text) {
-  if (!text) {
-    return json_null();
+// The bytes of the character that begins here; 0: none does.
+static size_t character(const char *text, size_t length) {
+  for (size_t size = 1; size <= 4 && size <= length; size++) {
+    json_t *one = json_stringn(text, size);
+    if (one) {
+      json_decref(one);
+      return size;
+    }
   }
-  json_t *value = json_string(text);
+  return 0;
+}
+
+json_t *json_bytes(const char *text, size_t length) {
+  json_t *value = json_stringn(text, length);
   if (!value) {
     Buffer buffer = {0};
-    for (const char *c = text; *c; c++) {
-      buffer_bytes(&buffer, (unsigned char)*c < 0x80 ? c : "?", 1);
+    for (size_t at = 0; at < length;) {
+      const size_t size = character(text + at, length - at);
+      buffer_bytes(&buffer, size > 0 ? text + at : "\xef\xbf\xbd", size > 0 ? size : 3);
+      at += size > 0 ? size : 1;
     }
-    value = json_string(buffer.text ? buffer.text : "");
+    value = buffer.failed ? NULL : json_stringn(buffer.text, buffer.length);
     buffer_free(&buffer);
   }
   return value;
+}
+
+json_t *json_text(const char *text) {
+  return text ? json_bytes(text, strlen(text)) : json_null();
 }
 
 json_t *json_finite(double number) {

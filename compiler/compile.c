@@ -256,6 +256,7 @@ static bool make_plans(Arena *arena, Diag *diag, const CompileOptions *options, 
   if (good) {
     front_check_offloads(f);
     front_check_products(f);
+    front_check_frozen(f);
     front_check_compress(f);
     good = diag->errors == errors;
   }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "compiler/precision/codes.h"
+
 static const size_t COMPILE_MEMORY = (size_t)8 << 30;
 
 bool front_has_stages(const Spec *spec) {
@@ -215,6 +217,21 @@ void front_check_products(Front *f) {
                                     f->spec.run.precision, f->no_eight ? f->no_eight : "none fits");
     diag_help(f->diag, said,
               "`mdlc explain` says it of each product; sizes that are multiples of 128 fit all policies");
+  }
+}
+
+void front_check_frozen(Front *f) {
+  const ElementType format = f->spec.formats.frozen;
+  bool any = format == f->spec.real;  // nothing else is asked for
+  for (size_t i = 0; i < f->frozen.capacity && !any; i++) {
+    any = f->frozen.slots[i].used && codes_holds_frozen(f->frozen.slots[i].value);
+  }
+  if (!any) {
+    Diagnostic *said = diag_warning(f->diag, E051, SPAN_NONE, "no parameter is frozen, so '%s' stores none in %s",
+                                    f->spec.run.precision, element_type_name(format));
+    diag_help(
+        f->diag, said,
+        "`freeze NAME;` in the recipe freezes some; where none is, a precision without `frozen` computes the same");
   }
 }
 

@@ -62,6 +62,7 @@ void front_keep_step(Front *f, const Compilation *c);
 void front_check_compress(Front *f);  // the same of rules `compress`
 void front_note_products(Front *f, const Compilation *c);
 void front_check_products(Front *f);  // behind the last stage: says so where a policy of 8 bits does nothing
+void front_check_frozen(Front *f);    // and where one has a format for frozen parameters, and there are none
 void front_check_offloads(Front *f);  // behind the last stage: says which rules `offload` do nothing
 bool front_has_logits(const Compilation *c);
 

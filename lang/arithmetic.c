@@ -117,11 +117,8 @@ static bool fold(Elaborator *e, Op op, double a, double b, bool integers, Span s
   if (unknown || op == OP_AND || op == OP_OR) {  // numbers are no truth
     return false;
   }
-  if (op == OP_DIV && integers && b == 0) {
+  if (b == 0 && (op == OP_MOD || (op == OP_DIV && integers))) {
     diag_error(e->diag, E034, span, "division by zero");
-    *out = object_poison();
-  } else if (op == OP_MOD && (!integers || b == 0)) {
-    diag_error(e->diag, E034, span, "%% takes two whole numbers, the second not zero");
     *out = object_poison();
   } else if (is_comparison(op)) {
     *out = object_bool(result != 0, span);

@@ -363,21 +363,27 @@ static Object evaluate_slice(Elaborator *e, Object x, const Ast *slice) {
   return object_value(graph_add1(e->graph, OP_SLICE, init, x.value), slice->span);
 }
 
+// Names of axes, and of lists of them in the place of all that they have.
 static bool name_list(Elaborator *e, const Ast *list, Shape *shape) {
-  *shape = (Shape){0};
-  for (int i = 0; i < list->count; i++) {
-    AxisId axis;
-    if (!evaluate_axis(e, list->kids[i], &axis) || !push_axis(e, shape, axis, list->kids[i]->span)) {
-      return false;
-    }
+  if (!evaluate_axes(e, list, shape, NULL, NULL)) {
+    return false;
   }
-  return true;
+  if (shape->count == 0) {
+    diag_error(e->diag, E030, list->span,
+               "this list of axes is empty: there is nothing to merge, to split or to rename");
+  }
+  return shape->count > 0;
 }
 
 static Object evaluate_rename(Elaborator *e, Object x, const Ast *rename) {
   Shape from, to;
   if (!name_list(e, rename->kids[0], &from) || !name_list(e, rename->kids[1], &to) ||
       !check_axes(e, x.value, &from, rename->kids[0]->span, "the renamed value")) {
+    return object_poison();
+  }
+  if (from.count > 1 && to.count > 1) {
+    Diagnostic *error = diag_error(e->diag, E030, rename->span, "several axes are on both sides of `->`");
+    diag_help(e->diag, error, "merge first and split then: `x[(a, b) -> c][c -> (d, e)]`");
     return object_poison();
   }
   Shape rest = graph_shape(e->graph, x.value);

@@ -120,9 +120,12 @@ static const Foreign functions[] = {
 
 #define OWN_UPDATE \
   "the library has adamw, sgd and lion; others are written: `update NAME(p, g, lr) { ... return p - lr * g; }`"
+#define MUON                                                                                                          \
+  "the library has adamw, sgd and lion; docs/language.md has it, under Updates: `update muon(p, g over in, out, lr) " \
+  "{ ... }`"
 static const Foreign updates[] = {
-    {"muon", OWN_UPDATE},
-    {"Muon", OWN_UPDATE},
+    {"muon", MUON},
+    {"Muon", MUON},
     {"adafactor", OWN_UPDATE},
     {"shampoo", OWN_UPDATE},
     {"soap", OWN_UPDATE},

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/spelled.h"
+#include "lang/foreign.h"
 #include "lang/settings_rules.h"
 
 void settings_append(Arena *arena, Ast *ast, Ast *kid) {
@@ -95,6 +96,20 @@ static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Sp
   return any;
 }
 
+// What is no value here, as the path in `data=a.txt`, and is said in another way: that, in place of what is wrong with
+// it.
+static bool set_otherwise(Unit *unit, const char *assignment, DiagMark mark) {
+  const size_t length = strcspn(assignment, "= ");
+  const char *name = arena_format(unit->arena, "%.*s", (int)length, assignment), *help = foreign_set(name);
+  if (!help) {
+    return false;
+  }
+  diag_rewind(unit->diag, mark);
+  Diagnostic *error = diag_error(unit->diag, E010, SPAN_NONE, "--set cannot set '%s'", assignment);
+  diag_help(unit->diag, error, "%s", help);
+  return true;
+}
+
 bool settings_comma_help(Unit *unit, Diagnostic *error, const Ast *phrase) {
   const Source *source = phrase->span.file >= 0 ? &unit->diag->sources.at[phrase->span.file] : NULL;
   uint32_t begin = phrase->span.begin, end = phrase->span.end;
@@ -120,7 +135,11 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
     diag_help(unit->diag, error, "e.g. --set batch=8");
     return false;
   }
+  const DiagMark mark = diag_mark(unit->diag);
   Ast *parsed = settings_parse(unit, "--set", arena_format(unit->arena, "%s;", assignment));
+  if (!parsed && set_otherwise(unit, assignment, mark)) {
+    return false;
+  }
   const Ast *setting = parsed && parsed->count == 1 ? parsed->kids[0] : NULL;
   if (setting && setting->kids[0]->kids[0]->kids[1] && name_is(phrase_word(setting->kids[0]->kids[0]), "skip")) {
     set_skip(unit, recipe, parsed->kids[0]);

@@ -205,7 +205,9 @@ static void syntax_related(Parser *parser, Diagnostic *error, int found, Expecte
                    !memchr(text + opening.span.begin, '\n', error->span.begin - opening.span.begin);
   const char *mark = opening.kind == TOKEN_LBRACE ? "{" : opening.kind == TOKEN_LPAREN ? "(" : "[";
   const char *closing = opening.kind == TOKEN_LBRACE ? "}" : opening.kind == TOKEN_LPAREN ? ")" : "]";
-  bool outer = found == TOKEN_END_OF_TEXT || starts_declaration(found);
+  // On the line of a bracket it is rather a name that is a keyword.
+  const bool named = same_line && opening.kind != TOKEN_LBRACE;
+  bool outer = found == TOKEN_END_OF_TEXT || (starts_declaration(found) && !named);
   if (outer || (opening.kind != TOKEN_LBRACE && expects(expected, closing) && !same_line)) {
     diag_related(parser->diag, error, opening.span, "this `%s` is not closed", mark);
   }

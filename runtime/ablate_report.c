@@ -317,6 +317,18 @@ static void notes_legal(const Ablate *ablate, Buffer *out) {
                 legal, ablate->count);
 }
 
+// The recipe's `steps` are the length of its schedules, and say nothing here of how long a row is trained.
+static void notes_steps(const Ablate *ablate, Buffer *out) {
+  for (int i = 0; i < ablate->choices.count; i++) {
+    if (strcmp(ablate->choices.at[i].name, "steps") == 0) {
+      buffer_format(out,
+                    LOG_YELLOW "every row is trained for %lld steps, as --steps says" LOG_PLAIN
+                               ": the `steps` of a recipe are the length of its schedules alone\n",
+                    (long long)ablate->options->steps);
+    }
+  }
+}
+
 void ablate_notes(const Ablate *ablate, Buffer *out) {
   if (ablate->options->dry) {
     notes_legal(ablate, out);
@@ -324,6 +336,7 @@ void ablate_notes(const Ablate *ablate, Buffer *out) {
   }
   notes_device(ablate, out);
   notes_losses(ablate, out);
+  notes_steps(ablate, out);
   notes_verdicts(ablate, out);
   ablate_ranking(ablate, out);
 }

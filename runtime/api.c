@@ -377,6 +377,7 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
     snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);
     snprintf(result->model, sizeof result->model, "%s", made.model);
     snprintf(result->note, sizeof result->note, "%s", made.note);
+    snprintf(result->begin, sizeof result->begin, "%s", made.begin);
   }
   arena_destroy(arena);
   return api_result(done, &error, to);

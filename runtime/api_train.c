@@ -45,6 +45,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (options->save_trained && !options->from) {
     return error_set(error, 2, "checkpoints that hold what is trained alone need weights that training begins with");
   }
+  if (options->trunk && !options->resume) {
+    return error_set(error, 2, "`trunk` says where frozen parameters are of a run that is gone on with: give `resume`");
+  }
   if (options->from && access(options->from, F_OK) != 0) {  // before a run is made
     return not_there("weights", options->from, "--from ", error);
   }
@@ -369,6 +372,20 @@ bool mdl_trainer_value_at(MdlTrainer *trainer, int index, MdlValue *value) {
   return true;
 }
 
+// A name of a value that begins with this one, or else has it in it; or that of the first.
+static const char *name_near(const MdlTrainer *trainer, const char *name) {
+  const States *states = &trainer->states;
+  const char *inside = NULL;
+  for (int i = 0; i < states->count; i++) {
+    const char *other = states->at[i].state->name;
+    if (strncmp(other, name, strlen(name)) == 0) {
+      return other;
+    }
+    inside = !inside && strstr(other, name) ? other : inside;
+  }
+  return inside ? inside : states->count > 0 ? states->at[0].state->name : "loss";
+}
+
 static bool value_find(MdlTrainer *trainer, const char *name, MdlValue *value, Error *error) {
   const LogicalState *state = states_find(&trainer->states, name);
   if (state) {
@@ -376,8 +393,8 @@ static bool value_find(MdlTrainer *trainer, const char *name, MdlValue *value, E
   } else if (outputs_have(trainer, name)) {
     value_of_output(trainer, name, value);
   } else {
-    return error_set(error, 2, "the run has no value '%s'; mdl_trainer_value_at lists the %d that there are", name,
-                     mdl_trainer_value_count(trainer));
+    return error_set(error, 2, "the run has no value '%s'; there are %d, such as '%s'", name,
+                     mdl_trainer_value_count(trainer), name_near(trainer, name));
   }
   return true;
 }

@@ -227,6 +227,12 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   generate.tokenizer = tokenizer;
   if (done && options->chat) {
     done = chat_prompt_open(&restored.plan->run, tokenizer, options->stops, options->stop_count, &chat, &error);
+    if (done && options->notes && !chat_prompt_fits(&restored.plan->run) && !chat_known(tokenizer)) {
+      fprintf(
+          options->notes,
+          "nothing says how the questions of this run are written: its data is no `chat(...)`, and its tokenizer has "
+          "no tokens for that; they are written as <|im_start|>user ... <|im_end|>\n");
+    }
     generate.stops = chat.stops;
     generate.stop_count = chat.stop_count;
   }

@@ -41,8 +41,9 @@ static bool problems_report(Problems *problems, const char *path, Error *error) 
       snprintf(rest, sizeof rest, "; and %d more", more);
     }
     const char *whose = problems->of_optimizer == problems->count
-                            ? "it was trained with another optimizer, whose state is not what this one keeps; `--from` "
-                              "begins a run with its weights alone: "
+                            ? "it was trained with another optimizer, or with other parameters frozen, so that its "
+                              "state of the optimizer is not what this plan keeps; `--from` begins a run with its "
+                              "weights alone: "
                             : "";
     error_set(error, 1, "the checkpoint %s does not fit the plan: %s%s%s", path, whose,
               problems->text.failed ? "no memory to say why" : problems->text.text, rest);

@@ -65,6 +65,8 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
                   .precision = flags->precision,
                   .set = flags->set.at,
                   .set_count = flags->set.count,
+                  .watched = flags->watched.at,
+                  .watch_count = flags->watched.count,
                   .diagnostics = stderr,
                   .diagnostics_json = flags->diagnostics && strcmp(flags->diagnostics, "json") == 0}};
   if (mdl_import(&options, &result, &error)) {
@@ -79,11 +81,24 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
   if (result.note[0]) {
     printf("note: %s\n", result.note);
   }
+  if (result.begin[0]) {
+    printf(
+        "note: transformers puts %s ahead of each text, and here nothing is put there: write it in the prompt, and in "
+        "data "
+        "where the model was trained so\n",
+        result.begin);
+  }
   Buffer path = {0};
   buffer_shell(&path, result.run);
   const bool text = result.tokenizer || values->model;  // a text of one's own may name a tokenizer
-  printf("try mdl generate %s%s --prompt TEXT, or mdl train FILE --from %s\n", path.text ? path.text : "",
-         text ? "" : " --tokenizer FILE", path.text ? path.text : "");
+  Buffer begin = {0};
+  buffer_format(&begin, "%sTEXT", result.begin);
+  Buffer prompt = {0};
+  buffer_shell(&prompt, begin.text ? begin.text : "TEXT");
+  printf("try mdl generate %s%s --prompt %s, or mdl train FILE --from %s\n", path.text ? path.text : "",
+         text ? "" : " --tokenizer FILE", prompt.text ? prompt.text : "TEXT", path.text ? path.text : "");
+  buffer_free(&begin);
+  buffer_free(&prompt);
   buffer_free(&path);
   return STATUS_DONE;
 }
@@ -182,6 +197,11 @@ int convert_main(Arena *arena, const void *values, const OptionList *arguments) 
                 : "mdl convert: %s is a run; give --to hf to write a directory of Hugging Face, --to peft to write its "
                   "adapters, or --merge to merge them\n",
             wrong ? wrong : from);
+    return STATUS_USAGE;
+  }
+  if (convert->compile.recipe && !convert->model) {
+    fprintf(stderr,
+            "mdl convert: --recipe is of a text of your own; give --model FILE, or change the recipe by --set\n");
     return STATUS_USAGE;
   }
   return to_run(arena, convert, from);

@@ -150,13 +150,13 @@ static void fold(Arena *arena, DiffTensor *tensor, int axis, int64_t size) {
   tensor->data = sum;
 }
 
-bool diff_make_alike(Arena *arena, DiffTensor *a, DiffTensor *b, bool folds) {
+bool diff_make_alike(Arena *arena, DiffTensor *a, DiffTensor *b, const int slots[2]) {
   if (a->axis_count != b->axis_count) {
     return false;
   }
   for (int i = 0; i < a->axis_count; i++) {
     const int64_t x = a->size[i], y = b->size[i];
-    if (strcmp(a->axis[i], b->axis[i]) != 0 || (x != y && (!folds || (x % y != 0 && y % x != 0)))) {
+    if (strcmp(a->axis[i], b->axis[i]) != 0 || (x != y && x * slots[0] != y * slots[1])) {
       return false;
     }
     if (x != y) {

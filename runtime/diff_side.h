@@ -27,7 +27,8 @@ bool side_set_state(Arena *scratch, Side *side, const LogicalState *state, const
 // What is computed by way of a coarser format is no better than that.
 void side_set_digits(const Side *side, DiffTensor *tensor);
 
-// Gives both the same axes and sizes; with `folds` a value of several microbatches is a sum, so that of one becomes it.
-bool diff_make_alike(Arena *arena, DiffTensor *a, DiffTensor *b, bool folds);
+// Gives both the same axes and sizes. slots: of a value, the microbatches of each side: one of several is a sum over
+// them, so that of fewer becomes it. Other differences of size are none of these.
+bool diff_make_alike(Arena *arena, DiffTensor *a, DiffTensor *b, const int slots[2]);
 
 #endif

@@ -42,6 +42,13 @@ static void note(Compare *compare, DiffNames *names, const char *name) {
   }
 }
 
+// How many microbatches a step has.
+static int slots_of(const Side *side) {
+  return side->trial.set->plans[0]->programs[PROGRAM_TRAIN].slots;
+}
+
+static const int no_parts[2] = {1, 1};  // of what is no value of a microbatch
+
 // --- outputs ---
 
 static Next compare_output(Compare *compare, ProgramKind program, const char *name, Span span, double depth) {
@@ -56,12 +63,13 @@ static Next compare_output(Compare *compare, ProgramKind program, const char *na
     }
   }
   const bool value = begins(name, "value."), gradient = begins(name, "gradient.");
+  const int slots[2] = {slots_of(&compare->pair[0]), slots_of(&compare->pair[1])};
   if (!found[0] || !found[1]) {
     Diff *diff = compare->diff;
     note(compare, found[0] ? &diff->alone[0] : found[1] ? &diff->alone[1] : &diff->neither, name);
     return GO_ON;
   }
-  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], value)) {
+  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], value ? slots : no_parts)) {
     note(compare, &compare->diff->unlike, name);
     return GO_ON;
   }
@@ -263,8 +271,8 @@ static Next compare_state(Compare *compare, const LogicalState *state, const dou
       return compare->diff->options->all ? GO_ON : STOP;
     }
   }
-  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], false)) {
-    diff_other(compare->diff, what, "has other axes");
+  if (!diff_make_alike(compare->scratch, &tensor[0], &tensor[1], no_parts)) {
+    diff_other(compare->diff, what, "has other axes or sizes");
     return compare->diff->options->all ? GO_ON : STOP;
   }
   const CompiledValue *gradient = gradient_of(compare, name);
@@ -413,10 +421,6 @@ static Next compare_runs(Compare *compare) {
 }
 
 // --- programs that do not train ---
-
-static int slots_of(const Side *side) {
-  return side->trial.set->plans[0]->programs[PROGRAM_TRAIN].slots;
-}
 
 // These take one microbatch. Of sides that have other numbers of them, one that is no pipeline is compiled again with
 // as many as the other has. False: there is none that can be.

@@ -166,6 +166,12 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
                      input->name, (long long)input->bound, facts.path, facts.token_kinds - 1, facts.token_kinds,
                      facts.token_kinds);
   }
+  if (column->rule->token && input->bound && facts.separator >= input->bound) {
+    return error_set(error, 1,
+                     "the separator of %s is the token %d, and the input '%s' has tokens below %lld: no document would "
+                     "end",
+                     facts.path, facts.separator, input->name, (long long)input->bound);
+  }
   if (column->rule->token && facts.unchecked) {
     const int64_t bound = input->bound ? input->bound : INT32_MAX;
     feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;

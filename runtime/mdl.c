@@ -83,9 +83,11 @@ static bool generate_flush(Printer *printer) {
   if (!printer->json || printer->begun == 0) {
     return true;
   }
-  const bool done = !printer->text.failed &&
-                    json_line(printer->out, json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
-                                                      json_text(printer->text.text ? printer->text.text : "")));
+  const bool done =
+      !printer->text.failed &&
+      json_line(printer->out,
+                json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
+                          json_bytes(printer->text.text ? printer->text.text : "", printer->text.length)));
   buffer_free(&printer->text);
   return done;
 }

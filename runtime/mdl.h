@@ -361,6 +361,7 @@ typedef struct {
   double parameters;
   int64_t sequence, longest;  // positions of the recipe; that config.json allows, 0: it does not say
   bool tokenizer;
+  char begin[64];  // the token that transformers puts ahead of a text, and nothing here; ""
 } MdlImported;
 
 MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlError *error);

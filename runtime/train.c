@@ -547,8 +547,11 @@ void train_close(Trainer *t) {
 
 bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *options, Trainer **trainer,
                 Error *error) {
-  Trainer *t = calloc(1, sizeof *t);
   *trainer = NULL;
+  if (options->resume && options->restart) {
+    return error_set(error, 2, "--resume goes on with a run, and --restart begins it anew; leave one of them out");
+  }
+  Trainer *t = calloc(1, sizeof *t);
   if (!t) {
     return error_set(error, 3, "no memory");
   }

@@ -135,7 +135,8 @@ static void test_errors(void **state) {
   (void)state;
   expect_open_error((DataOptions){.path = "no-such-file", .base = directory, .sequence = 8},
                     "no-such-file is neither in the working directory nor beside the text (/tmp/");
-  expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8}, "cannot read the data file /no-such-file");
+  expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8},
+                    "cannot read the data file /no-such-file: No such file or directory; --data FILE names another");
   expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is not a regular file");
   expect_open_error((DataOptions){.path = NULL, .sequence = 8}, "the recipe names no data");
   expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");
@@ -237,19 +238,25 @@ static void test_turned_inputs(void **state) {
   world_close(&world);
 }
 
-static void test_documents_and_mask(void **state) {
-  (void)state;
-  static const char text[] = "ab\n\ncd\n\n\ne\0fgh";  // 14 bytes: one window of 13
-  World world = world_of(text_file("documents", text, sizeof text - 1), 1, 13, 1, true, PROGRAM_TRAIN, 0);
+static void expect_documents(const char *text, size_t length, const int32_t *expected) {
+  const int count = (int)length - 1;  // one window
+  World world = world_of(text_file("documents", text, length), 1, count, 1, true, PROGRAM_TRAIN, 0);
   Error error = {0};
   assert_true(feed_masks(world.feed));
   assert_true(feed_train(world.feed, &world.session, 1, &error));
-  static const int32_t expected[] = {0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 3, 3};
-  for (int i = 0; i < 13; i++) {
+  for (int i = 0; i < count; i++) {
     assert_int_equal(fed(&world, 2)[i], 1);
     assert_int_equal(fed(&world, 3)[i], expected[i]);
   }
   world_close(&world);
+}
+
+static void test_documents_and_mask(void **state) {
+  (void)state;
+  static const char text[] = "ab\n\ncd\n\n\ne\0fgh";
+  expect_documents(text, sizeof text - 1, (int32_t[]){0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 3, 3});
+  static const char other[] = "a\r\n\r\nb\r\n\r\n\r\nc\r\nd\rex";  // lines end so elsewhere
+  expect_documents(other, sizeof other - 1, (int32_t[]){0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2});
 }
 
 static void expect_feed_error(World *world, const char *words) {

@@ -234,7 +234,8 @@ static void test_wrong_lines(void **state) {
   } all[] = {{"{\"text\":\"a\"}\n{\n", "lines:2: no JSON, at byte"},
              {"[1]\n", "the line is no object {...}; --field is 'text'"},
              {"{\"text\":7}\n", "the field is no text"},
-             {"\n\n{\"words\":\"a\"}", "lines:3: the object has no such field"}};
+             {"\n\n{\"words\":\"a\"}",
+              "lines:3: the object has no such field; --field is 'text', and what is text in it is 'words'"}};
   char path[IO_PATH_MAX];
   const char *file = path;
   ReaderOptions options = {.files = &file, .file_count = 1, .field = "text", .what = "read"};
@@ -336,8 +337,10 @@ static void test_lines_of_json(void **state) {
   char path[IO_PATH_MAX], line[64] = "";
   expect_json(json_text(NULL), "null");
   expect_json(json_text("a"), "\"a\"");
-  expect_json(json_text("a\xff z"), "\"a? z\"");
-  expect_json(json_text("\xc3\xa9\x80"), "\"???\"");
+  expect_json(json_text("a\xff z"), "\"a\xef\xbf\xbd z\"");
+  expect_json(json_text("\xc3\xa9\x80"), "\"\xc3\xa9\xef\xbf\xbd\"");
+  expect_json(json_text("\xe4\xbd\xa0\xe4\xbd"), "\"\xe4\xbd\xa0\xef\xbf\xbd\xef\xbf\xbd\"");
+  expect_json(json_bytes("a\0b", 3), "\"a\\u0000b\"");
   expect_json(json_finite(1.5), "1.5");
   expect_json(json_finite(NAN), "null");
   path_in(world, path, "out");

@@ -201,6 +201,11 @@ static void test_scans(void **state) {
 }
 
 // Normal forms: text in pieces makes the tokens of the whole, and those of the form itself.
+// Tokens that are looked for in the form: of a letter that has an accent, of a digit that is written wide.
+static const char form_added[] =
+    "[{\"id\": 300, \"content\": \"e\", \"normalized\": true}, {\"id\": 301, \"content\": \"2\", \"normalized\": true},"
+    " {\"id\": 302, \"content\": \"the\", \"normalized\": true}, {\"id\": 303, \"content\": \"he12\"}]";
+
 static void test_normal_forms(void **state) {
   (void)state;
   needs_patterns();
@@ -214,9 +219,9 @@ static void test_normal_forms(void **state) {
   for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
     Buffer cut = {0}, normal = {0};
     buffer_text(&cut, gpt2_cut);
-    Tokenizer *without = tokenizer_of(cut.text, "[]", "");
+    Tokenizer *without = tokenizer_of(cut.text, form_added, "");
     buffer_format(&cut, ", \"normalizer\": {\"type\": \"%s\"}", forms[f]);
-    Tokenizer *tokenizer = tokenizer_of(cut.text, "[]", "");
+    Tokenizer *tokenizer = tokenizer_of(cut.text, form_added, "");
     for (int trial = 0; trial < 60; trial++) {
       const size_t length = text_draw(&seed, false, text, trial < 40 ? 100 : 20000);
       const size_t valid = utf8_valid((const uint8_t *)text, length);
@@ -241,6 +246,15 @@ static void test_normal_forms(void **state) {
       "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"normalizer\": {\"type\": \"NFC\"}", "[]", "");
   EXPECT(composes, "e\xcc\x81", 0xc3, 0xa9);
   EXPECT(composes, "\xe3\x81\x8b\xe3\x82\x99", 0xe3, 0x81, 0x8c);
+  tokenizer_close(composes);
+  composes =
+      tokenizer_of("{\"type\": \"ByteLevel\", \"add_prefix_space\": false}, \"normalizer\": {\"type\": \"NFC\"}",
+                   "[{\"id\": 300, \"content\": \"e\xcc\x81x\", \"normalized\": true},"
+                   " {\"id\": 301, \"content\": \"a\", \"normalized\": true}, {\"id\": 302, \"content\": \"xb\"}]",
+                   "");
+  EXPECT(composes, "\xc3\xa9x.e\xcc\x81xy", 300, '.', 300, 'y');
+  EXPECT(composes, "aa\xcc\x81", 301, 0xc3, 0xa1);
+  EXPECT(composes, "e\xcc\x81xb", 0xc3, 0xa9, 302);  // what is looked for as it is goes first
   tokenizer_close(composes);
   free(text);
 }
@@ -323,8 +337,8 @@ static void test_characters(void **state) {
     Error error = {0};
     Tokenizer *tokenizer = NULL;
     buffer_format(&text,
-                  "{%s, \"added_tokens\": [{\"id\": 400, \"content\": \"</s>\"}], \"model\": {\"byte_fallback\": true, "
-                  "\"vocab\": {",
+                  "{%s, \"added_tokens\": [{\"id\": 400, \"content\": \"</s>\"}, {\"id\": 401, \"content\": \"the\", "
+                  "\"normalized\": true}], \"model\": {\"byte_fallback\": true, \"vocab\": {",
                   forms[form]);
     for (int byte = 0; byte < 256; byte++) {
       buffer_format(&text, "\"<0x%02X>\": %d, ", byte, byte);
@@ -342,13 +356,21 @@ static void test_characters(void **state) {
     if (form == 0) {
       EXPECT(tokenizer, " ab", 261, 260);
       EXPECT(tokenizer, "ab</s>ab", 262, 400, 262);
+      // Of the form is the space ahead of the text: the token is looked for behind a space.
+      EXPECT(tokenizer, "the thea", 401, 401, 257);
+      EXPECT(tokenizer, " the", 256, 401);
+      EXPECT(tokenizer, "bthe</s>the", 256, 258, 't', 'h', 'e', 400, 401);
+      EXPECT(tokenizer, "b\xe2\x96\x81the", 256, 258, 401);
     } else {
       EXPECT(tokenizer, " ab", 262);
       EXPECT(tokenizer, "ab</s>ab", 262, 400, 260);
+      EXPECT(tokenizer, "the a", 401, 256, 257);
+      EXPECT(tokenizer, "bthe</s>the", 256, 258, 401, 400, 401);
     }
     assert_int_equal(tokenizer_end(tokenizer), 400);
     int32_t length;
     assert_memory_equal(tokenizer_bytes(tokenizer, 262, &length), " ab", 3);
+    assert_string_equal((const char *)tokenizer_bytes(tokenizer, 401, &length), form == 0 ? " the" : "the");
     char drawn[3000];
     uint32_t seed = 5;
     const size_t size = text_draw(&seed, false, drawn, sizeof drawn);

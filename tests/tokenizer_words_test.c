@@ -111,7 +111,7 @@ static void test_words_of_bytes(void **state) {
   }
 }
 
-// An added token that would be looked for in the normal form; in ASCII that changes nothing.
+// An added token that is looked for in the normal form, with the spaces beside it.
 static void test_words_of_normal_forms(void **state) {
   (void)state;
   Error error = {0};
@@ -120,7 +120,9 @@ static void test_words_of_normal_forms(void **state) {
   }
 #define NORMAL(token) \
   "{'normalizer':{'type':'NFC'},'pre_tokenizer':" LEVEL ",'added_tokens':[{'id':3," token "}]," MODEL "}"
-  expect_read(NORMAL("'content':'\xc3\xa9'"), "added token with normalized: \xc3\xa9");
+  expect_read(NORMAL("'content':'\xc3\xa9','normalized':true,'lstrip':true"),
+              "added token with normalized and lstrip or rstrip: \xc3\xa9");
+  expect_read(NORMAL("'content':'\xc3\xa9','normalized':true"), NULL);
   expect_read(NORMAL("'content':'\xc3\xa9','normalized':false"), NULL);
   expect_read(NORMAL("'content':'<e>'"), NULL);
 }

@@ -65,6 +65,10 @@ static void decide(Compilation *c) {
   }
 }
 
+bool codes_holds_frozen(int64_t found) {
+  return found & IS_FROZEN;
+}
+
 bool codes_is_frozen(const Compilation *c, const Persistent *parameter) {
   return map_get_or(c->frozen, map_key(parameter->name), 0) & IS_FROZEN;
 }

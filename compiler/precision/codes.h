@@ -14,6 +14,7 @@ typedef struct {
 // nothing but products of matrices reads. All programs give these a type, and scales, which stand in front of all else.
 Codes codes_start(Compilation *c);
 
+bool codes_holds_frozen(int64_t found);  // what Compilation.frozen has of a parameter: is it frozen?
 bool codes_is_frozen(const Compilation *c, const Persistent *parameter);
 
 // Is the value a parameter in 8 bits, or what it says? Does the node make the second of the first?

@@ -113,6 +113,9 @@ void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisI
   if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, query, key) && told_each(c, attention, query)) {
     Diagnostic *said = diag_warning(c->diag, E049, asked_for(graph, attention),
                                     "positions see the tokens behind them, which `targets` has them predict");
-    diag_help(c->diag, said, "write `causal = true`, or a mask; `allow E049;` in the recipe if that is meant");
+    diag_help(
+        c->diag, said,
+        "write `causal = true`, or a mask with -inf where `pos(key) > pos(seq)`; `allow E049;` in the recipe if that "
+        "is meant");
   }
 }

@@ -18,6 +18,7 @@
 #include "compiler/ir/attention.h"
 #include "compiler/rewrite/attention_warnings.h"
 #include "compiler/rewrite/scores.h"
+#include "compiler/rewrite/visible.h"
 
 #include <math.h>
 #include <string.h>
@@ -539,7 +540,8 @@ bool pass_recognise(Compilation *c) {
     if (match_attention(graph, node, &match)) {
       match.large = match.scored && scores_large(graph, &match.scores);
       warn_hidden(c, node, match.query, match.key, match.scored ? match.scores.made : -1);
-      if (!match.causal && !match.scored) {
+      const PositionsOf at = {graph, match.query, match.key};
+      if (!match.causal && (!match.scored || scores_shown(&at, match.scores.made, match.scores.dot, 1))) {
         warn_ahead(c, node, match.query, match.key);
       }
       ValueId was = node->first_result, o = build_attention(graph, &match, node);

@@ -3,9 +3,11 @@
 // A score of -infinity hides a key. Where that follows from the distance alone, the position of the key minus that of
 // the query, it is known when a plan is made: an interval of distances outside which every score is -infinity. It may
 // be too wide, never too narrow: what cannot be told is seen.
+#include "compiler/rewrite/visible.h"
+
 #include <math.h>
 
-#include "compiler/rewrite/visible.h"
+#include "compiler/rewrite/scores.h"
 
 enum { DEPTH = 32 };
 
@@ -150,4 +152,73 @@ static Interval visible(const PositionsOf *at, ValueId value, int depth) {
 
 Interval scores_visible(const PositionsOf *at, ValueId made) {
   return visible(at, made, DEPTH);
+}
+
+// --- what is surely seen ---
+
+typedef enum { SCORE_UNKNOWN, SCORE_HIDDEN, SCORE_SHOWN } ScoreAt;
+
+typedef struct {
+  const PositionsOf *at;
+  ValueId dot;
+  int64_t distance;
+} Asked;
+
+static bool has(Interval distances, int64_t distance) {
+  return distances.least <= distance && distance <= distances.most;
+}
+
+// What is far below other scores weighs next to nothing.
+static ScoreAt number_at(double number) {
+  enum { FAR = 20 };
+  return number <= -LARGE_SCORE ? SCORE_HIDDEN : fabs(number) < FAR ? SCORE_SHOWN : SCORE_UNKNOWN;
+}
+
+static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
+  const Node *node = graph_producer(asked->at->graph, value);
+  if (value == asked->dot) {
+    return SCORE_SHOWN;
+  }
+  if (!node || depth == 0) {
+    return SCORE_UNKNOWN;
+  }
+  const ValueId *operand = node->operands;
+  ScoreAt part[2] = {SCORE_UNKNOWN, SCORE_UNKNOWN};
+  for (int i = 0; i < 2 && i < node->operand_count && node->op != OP_WHERE; i++) {
+    part[i] = score_at(asked, operand[i], depth - 1);
+  }
+  const bool hidden = part[0] == SCORE_HIDDEN || part[1] == SCORE_HIDDEN;
+  const bool shown = part[0] == SCORE_SHOWN && part[1] == SCORE_SHOWN;
+  switch (node->op) {
+    case OP_CONST:
+      return number_at(node->number);
+    case OP_PARAM:
+    case OP_POSITION:
+      return SCORE_SHOWN;
+    case OP_WHERE: {
+      const bool may = has(holds(asked->at, operand[0], true, depth - 1), asked->distance),
+                 may_not = has(holds(asked->at, operand[0], false, depth - 1), asked->distance);
+      const ScoreAt a = score_at(asked, operand[1], depth - 1), b = score_at(asked, operand[2], depth - 1);
+      return !may_not || a == b ? a : !may ? b : SCORE_UNKNOWN;
+    }
+    case OP_ADD:
+      return hidden ? SCORE_HIDDEN : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+      return shown ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_TANH:
+      return part[0] == SCORE_SHOWN ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_TO_REAL:
+    case OP_BROADCAST:
+    case OP_STOP:
+      return part[0];
+    default:
+      return SCORE_UNKNOWN;
+  }
+}
+
+bool scores_shown(const PositionsOf *at, ValueId made, ValueId dot, int64_t distance) {
+  const Asked asked = {at, dot, distance};
+  return score_at(&asked, made, DEPTH) == SCORE_SHOWN;
 }

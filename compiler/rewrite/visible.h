@@ -21,4 +21,8 @@ AxisId scores_position(const Graph *graph, const Node *node);
 // -infinity.
 Interval scores_visible(const PositionsOf *at, ValueId made);
 
+// Whether the score at this distance surely hides nothing: it is made of the dot product, or a number such as the 0 of
+// `where(c, s, 0)`. False where it hides the key, and where that depends on more than the distance.
+bool scores_shown(const PositionsOf *at, ValueId made, ValueId dot, int64_t distance);
+
 #endif

@@ -164,10 +164,12 @@ def called(name: str, value: Optional[Callable[..., Any]]) -> None:
 
 def count(name: str, number: Optional[int], default: int = 0) -> int:
     """An option that counts something; None: the default."""
-    if number is not None and (isinstance(number, bool) or not hasattr(number, "__index__")):
+    if number is None:
+        return default
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
         raise _wrong(name, "a whole number", number)
-    number = default if number is None else operator.index(number)
-    if not (0 <= number < 2**63 or number == default):
+    number = operator.index(number)
+    if not 0 <= number < 2**63:
         raise ValueError(f"{name} is a whole number from 0 on, not {number}")
     return number
 

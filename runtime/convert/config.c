@@ -148,13 +148,33 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
                       error);
 }
 
+// Is it another value that says the same, as a line `also` has it?
+static bool also_fits(Scope *names, const char *key, const Value *said, bool *fits, Error *error) {
+  for (int i = 0; i < names->mapping->lines.count && !*fits; i++) {
+    const MappingLine *line = &names->mapping->lines.at[i];
+    Value other;
+    if (line->kind != MAPPING_ALSO || strcmp(line->name, key) != 0) {
+      continue;
+    }
+    if (!evaluate_number(names, line->formula, &other, error)) {
+      return false;
+    }
+    *fits = value_equal(said, &other);
+  }
+  return true;
+}
+
 static bool line_fits(Scope *names, const MappingLine *line, Unfit *unfit, Error *error) {
   Value wanted;
   const Value said = hf_value(names->arena, names->config, line->name);
   if (!evaluate_number(names, line->formula, &wanted, error)) {
     return false;
   }
-  if (said.kind != VALUE_NONE && !value_equal(&said, &wanted)) {
+  bool fits = said.kind == VALUE_NONE || value_equal(&said, &wanted);
+  if (!fits && !also_fits(names, line->name, &said, &fits, error)) {
+    return false;
+  }
+  if (!fits) {
     unfit_add(unfit, "%s is %.160s there, %.60s in the model", line->name, value_text(names->arena, &said),
               value_text(names->arena, &wanted));
   }

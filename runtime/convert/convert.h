@@ -9,6 +9,8 @@
 #define CONVERT_TOKENIZER_JSON "tokenizer.json"
 #define CONVERT_TOKENIZER_MODEL "tokenizer.model"  // of SentencePiece
 
+enum { CONVERT_BEGIN_MAX = 64 };
+
 typedef struct {
   const char *from;  // the directory
   const char *out;   // run directory; NULL: a fresh runs/<model>-<n>
@@ -27,6 +29,7 @@ typedef struct {
   double parameters;
   int64_t sequence, longest;  // of the recipe; that config.json names, 0: none
   bool tokenizer;
+  char begin[CONVERT_BEGIN_MAX];  // the token that transformers puts ahead of a text; "": none
 } Imported;
 
 bool convert_import(Arena *arena, const ImportOptions *options, Imported *result, Error *error);

@@ -14,7 +14,7 @@ bool hf_is(const char *path) {
   return io_path(config, &ignored, "%s/config.json", path) && io_is_file(config);
 }
 
-static bool json_open(const char *path, json_t **root, Error *error) {
+bool hf_json(const char *path, json_t **root, Error *error) {
   char *text;
   size_t size;
   json_error_t why = {0};
@@ -65,7 +65,7 @@ static bool shard_apart(const HfFiles *files, Error *error) {
 static bool shards_open(HfFiles *files, const char *index, Error *error) {
   const char *tensor;
   json_t *root = NULL, *value;
-  if (!json_open(index, &root, error)) {
+  if (!hf_json(index, &root, error)) {
     return false;
   }
   json_t *map = json_object_get(root, "weight_map"), *opened = json_object();
@@ -122,7 +122,7 @@ static bool config_open(const char *path, const char *name, HfFiles *files, Erro
     return error_set(error, 3, "no memory");
   }
   return io_path(files->path, error, "%s", path) && io_path(config, error, "%s/%s", path, name) &&
-         json_open(config, &files->config, error);
+         hf_json(config, &files->config, error);
 }
 
 bool hf_open(const char *path, HfFiles *files, Error *error) {

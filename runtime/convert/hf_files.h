@@ -21,6 +21,7 @@ typedef struct {
   const SafetensorsTensor *tensor;
 } HfTensor;
 
+bool hf_json(const char *path, json_t **object, Error *error);  // of a file; to be dropped by json_decref
 bool hf_is(const char *path);  // is there a config.json in this directory?
 
 bool hf_open(const char *path, HfFiles *files, Error *error);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint.h"
+#include "runtime/convert/begin.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
@@ -157,13 +158,19 @@ static void import_set(Import *m) {
 }
 
 // Whether a tokenizer that came with the weights can be read. *why is that of the first one that cannot.
-static bool kept_reads(const char *kept, const char *name, Error *why) {
+static bool kept_reads(const char *kept, const char *name, Imported *result, Error *why) {
   char path[IO_PATH_MAX];
   Tokenizer *tokenizer = NULL;
   Error error = {0};
   const bool done =
       io_path(path, &error, "%s/%s", kept, name) && io_is_file(path) && tokenizer_open(path, &tokenizer, &error);
   *why = why->status || done ? *why : error;
+  if (done) {
+    convert_begin(kept, name, result->begin, sizeof result->begin);
+    if (tokenizer_added(tokenizer, result->begin) < 0) {  // no text becomes it
+      result->begin[0] = '\0';
+    }
+  }
   tokenizer_close(tokenizer);
   return done;
 }
@@ -179,7 +186,7 @@ static bool import_tokenizer(Import *m, Error *error) {
   }
   for (int i = 0; i < 2 && !m->result->tokenizer; i++) {
     m->tokenizer = names[i];
-    m->result->tokenizer = kept_reads(kept, names[i], &why);
+    m->result->tokenizer = kept_reads(kept, names[i], m->result, &why);
   }
   if (there && !m->result->tokenizer) {
     snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);

@@ -215,7 +215,7 @@ static bool parse_adapter(Parser *p, char *rest) {
 }
 
 static bool parse_line(Parser *p, char *text) {
-  static const char *const kinds[] = {"read", "write", "must", "add", "only", "merged"};
+  static const char *const kinds[] = {"read", "write", "must", "also", "add", "only", "merged"};
   Mapping *m = p->mapping;
   char *rest = text;
   const char *first = word(p->arena, &rest);
@@ -253,10 +253,11 @@ static bool parse_line(Parser *p, char *text) {
                        : strcmp(first, "class") == 0  ? &m->architecture
                        : strcmp(first, "prefix") == 0 ? &m->prefix
                                                       : NULL;
-  return named ? parse_named(p, rest, named)
-               : wrong(p,
-                       "a line begins with model, type, class, prefix, read, write, must, add, need, only, ignore, "
-                       "tensor, skip, adapter or merged");
+  return named
+             ? parse_named(p, rest, named)
+             : wrong(p,
+                     "a line begins with model, type, class, prefix, read, write, must, also, add, need, only, ignore, "
+                     "tensor, skip, adapter or merged");
 }
 
 bool mapping_parse_lines(Arena *arena, const char *path, const char *text, Mapping *mapping, Error *error) {

@@ -7,6 +7,7 @@
 //   read NAME = FORMULA of config.json                      an axis, a constant or an entry of the recipe
 //   write KEY = FORMULA of axes and constants               config.json says so, and must when it is read
 //   must KEY = FORMULA                                      it must when it is read, if it is there
+//   also KEY = FORMULA                                      another value that says the same when it is read
 //   add KEY = FORMULA                                       said in a config.json that is made anew
 //   need KEY                                                config.json has it, if only as null
 //   only FORMULA                                            what models can be written so
@@ -27,6 +28,7 @@ typedef enum {
   MAPPING_READ,
   MAPPING_WRITE,
   MAPPING_MUST,
+  MAPPING_ALSO,
   MAPPING_ADD,
   MAPPING_ONLY,
   MAPPING_MERGED,

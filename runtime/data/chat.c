@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "runtime/data/documents.h"
 #include "runtime/json_guard.h"
@@ -28,6 +29,7 @@ struct Chat {
   TokenList separator;
   Buffer pending;  // text that is not encoded yet
   int64_t answer_count;
+  ChatOdd odd;
   const char *path;
   int64_t number;
   TokenList *tokens;
@@ -35,7 +37,32 @@ struct Chat {
   Error *error;
 };
 
+// {word} that stands for nothing, as {Role} or {message}: it would be written as it is. NULL: there is none.
+static const char *stranger(const char *template, size_t *length) {
+  static const char *const marks[] = {role_mark, content_mark, end_mark};
+  for (const char *at = strchr(template, '{'); at; at = strchr(at + 1, '{')) {
+    bool known = false;
+    *length = 1 + strspn(at + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_");
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+      known |= strncmp(at, marks[i], strlen(marks[i])) == 0;
+    }
+    if (!known && *length > 1 && at[*length] == '}') {
+      ++*length;
+      return at;
+    }
+  }
+  return NULL;
+}
+
 static bool template_check(Chat *chat, Error *error) {
+  size_t length;
+  const char *const strange = stranger(chat->template, &length);
+  if (strange) {
+    return error_set(error, 1,
+                     "the template '%s' has %.*s, which stands for nothing; what is filled in is {role} and {content}, "
+                     "and {end} is where an answer ends",
+                     chat->template, (int)length, strange);
+  }
   chat->content = strstr(chat->template, content_mark);
   if (!chat->content) {
     return error_set(error, 1,
@@ -58,6 +85,18 @@ static bool template_check(Chat *chat, Error *error) {
   return true;
 }
 
+static bool has_style(const Tokenizer *tokenizer, const Style *style) {
+  return tokenizer && tokenizer_added(tokenizer, style->first) >= 0 && tokenizer_added(tokenizer, style->last) >= 0;
+}
+
+bool chat_known(const Tokenizer *tokenizer) {
+  bool known = false;
+  for (size_t i = 0; i < sizeof styles / sizeof *styles; i++) {
+    known |= has_style(tokenizer, &styles[i]);
+  }
+  return known;
+}
+
 static bool separator_set(Chat *chat, const SourceOptions *options, Error *error) {
   const int32_t end = chat->tokenizer ? tokenizer_end(chat->tokenizer) : 0;
   if (options->separator_is == SEPARATOR_TEXT) {
@@ -73,10 +112,8 @@ bool chat_create(const Tokenizer *tokenizer, const SourceOptions *options, Chat 
   if (!made) {
     return error_set(error, 3, "no memory");
   }
-  for (size_t i = sizeof styles / sizeof *styles; tokenizer && i-- > 0;) {
-    style = tokenizer_added(tokenizer, styles[i].first) >= 0 && tokenizer_added(tokenizer, styles[i].last) >= 0
-                ? &styles[i]
-                : style;
+  for (size_t i = sizeof styles / sizeof *styles; i-- > 0;) {
+    style = has_style(tokenizer, &styles[i]) ? &styles[i] : style;
   }
   made->tokenizer = tokenizer;
   made->template = options->template ? options->template : style->template;
@@ -98,6 +135,28 @@ void chat_destroy(Chat *chat) {
     tokens_free(&chat->separator);
     buffer_free(&chat->pending);
     free(chat);
+  }
+}
+
+ChatOdd chat_odd(const Chat *chat) {
+  return chat->odd;
+}
+
+bool chat_unanswered(const Chat *chat, const char *path, Error *error) {
+  const bool odd = chat->odd.messages > 0;
+  return error_set(error, 1, "%s has no answers: no message has the role \"assistant\"%s%s%s", path,
+                   odd ? "; call the role '" : "", odd ? chat->odd.role : "", odd ? "' so" : "");
+}
+
+// Roles that other programs give to answers.
+static void odd_count(Chat *chat, const char *role) {
+  static const char *const names[] = {"assistant", "model", "gpt", "chatgpt", "bot", "chatbot", "ai"};
+  bool odd = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    odd |= strcasecmp(role, names[i]) == 0;
+  }
+  if (odd && chat->odd.messages++ == 0) {
+    snprintf(chat->odd.role, sizeof chat->odd.role, "%s", role);
   }
 }
 
@@ -224,6 +283,9 @@ static bool messages_add(Chat *chat, const json_t *root, bool *answered) {
     }
     const char *of = json_string_value(role);
     *answered = strcmp(of, "assistant") == 0 || strcmp(of, "model") == 0;
+    if (!*answered) {
+      odd_count(chat, of);
+    }
     if (!message_add(chat, of, json_string_value(content), json_string_length(content))) {
       return false;
     }

@@ -21,6 +21,7 @@ enum { TOKEN_ANSWER = 1, TOKEN_BEGINS = 2 };  // it is of an answer; a document 
 // conversation stands the separator, or the token that ends a document.
 bool chat_create(const Tokenizer *tokenizer, const SourceOptions *options, Chat **chat, Error *error);
 void chat_destroy(Chat *chat);
+bool chat_known(const Tokenizer *tokenizer);  // it has the tokens of one of these templates
 
 // Appends the tokens of a conversation, and a byte for each to `flags`.
 bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, size_t length, TokenList *tokens,
@@ -31,5 +32,13 @@ bool chat_question(Chat *chat, const char *system, const char *question, Buffer 
 bool chat_ending(const Chat *chat, Buffer *text, Error *error);
 
 int64_t chat_answers(const Chat *chat);  // messages so far that are answers
+
+typedef struct {  // messages of a role that is none here and that others give to answers, such as `gpt` or `Assistant`
+  int64_t messages;
+  char role[16];  // of the first of them
+} ChatOdd;
+
+ChatOdd chat_odd(const Chat *chat);
+bool chat_unanswered(const Chat *chat, const char *path, Error *error);  // false: the error that there are no answers
 
 #endif

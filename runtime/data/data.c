@@ -27,10 +27,20 @@ static const struct {  // what a recipe can name
              {"tokens", NULL, false, false},
              {"tokens_u16", "u16", false, false},
              {"tokens_u32", "u32", false, false}};
-enum { KIND_COUNT = sizeof kinds / sizeof *kinds, BYTE_KINDS = 256 };
+enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
+
+static const char data_file[] = "data file", validation_file[] = "validation file", tokenizer_file[] = "tokenizer";
+
+// What to do where there is no such file.
+static const char *remedy_of(const char *what) {
+  return what == data_file         ? "; --data FILE names another"
+         : what == validation_file ? "; `validation` of the recipe names it, and --data FILE leaves it as it is"
+         : what == tokenizer_file  ? "; a tokenizer is a file, and nothing is downloaded"
+                                   : "";
+}
 
 // Where a file of the recipe is: the path, or base/path where it is relative and not there.
 static bool file_find(const char *what, const char *path, const char *base, char found[PATH_MAX], Error *error) {
@@ -41,18 +51,16 @@ static bool file_find(const char *what, const char *path, const char *base, char
     return error_set(error, 1, "the path is too long: %s/%s", base, path);  // cut short it would be another
   }
   if (beside && access(joined, F_OK) != 0) {
-    const bool tokenizer = strcmp(what, "tokenizer") == 0;
+    const bool tokenizer = what == tokenizer_file;
     char hint[HUB_HINT_MAX];
-    return error_set(error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s", what, path,
-                     joined,
-                     tokenizer && *hub_hint(path, "the tokenizer is ", "/tokenizer.json", "tokenizer.json", hint) ? hint
-                     : tokenizer ? "; a tokenizer is a file, and nothing is downloaded"
-                     : strcmp(what, "data file") == 0
-                         ? *hub_hint(path, "", "", NULL, hint)
-                               ? "; --data FILE names another; nothing is downloaded: of a data set of the "
-                                 "Hugging Face hub, save its text or JSON lines first"
-                               : "; --data FILE names another"
-                         : "");
+    return error_set(
+        error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s%s", what, path, joined,
+        tokenizer && *hub_hint(path, "the tokenizer is ", "/tokenizer.json", "tokenizer.json", hint) ? hint
+                                                                                                     : remedy_of(what),
+        (what == data_file || what == validation_file) && *hub_hint(path, "", "", NULL, hint)
+            ? "; nothing is downloaded: of a data set of the Hugging Face hub, save its text or JSON lines "
+              "first"
+            : "");
   }
   return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
          error_set(error, 1, "the path is too long: %s", path);
@@ -65,25 +73,26 @@ bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
 }
 
 static bool unreadable(const char *what, const char *path, Error *error) {
-  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s", what, path, strerror(errno));
+  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s%s", what, path, strerror(errno),
+                   errno == ENOENT ? remedy_of(what) : "");
 }
 
 // Data.path and fd are set.
-static bool data_find(Data *data, const char *path, const char *base, Error *error) {
+static bool data_find(Data *data, const char *what, const char *path, const char *base, Error *error) {
   char found[PATH_MAX];
   struct stat info;
   if (!path || !*path) {
     return error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
   }
-  if (!file_find("data file", path, base, found, error)) {
+  if (!file_find(what, path, base, found, error)) {
     return false;
   }
   data->fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (data->fd < 0 || fstat(data->fd, &info) != 0) {
-    return unreadable("data file", path, error);
+    return unreadable(what, path, error);
   }
   if (!S_ISREG(info.st_mode)) {
-    return error_set(error, 1, "the data file %s is not a regular file; data is read at random places", path);
+    return error_set(error, 1, "the %s %s is not a regular file; data is read at random places", what, path);
   }
   data->path = strdup(found);
   data->bytes = info.st_size;
@@ -94,7 +103,7 @@ bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, E
   char path[PATH_MAX];
   *tokenizer = NULL;
   return !name || strcmp(name, TOKENIZER_BYTES) == 0 || strcmp(name, TOKENIZER_NONE) == 0 ||
-         (file_find("tokenizer", name, base, path, error) && tokenizer_open(path, tokenizer, error));
+         (file_find(tokenizer_file, name, base, path, error) && tokenizer_open(path, tokenizer, error));
 }
 
 static int64_t windows_of(int64_t tokens, int64_t sequence) {
@@ -167,8 +176,8 @@ static bool data_converse(Data *data, const SourceOptions *options, Error *error
   const ReaderOptions reader = {.files = &file, .file_count = 1, .line = chat_line};
   const bool done = data_encodes(data, error) && chat_create(data->tokenizer, options, &r.chat, error) &&
                     reader_run(&reader, NULL, &r, &facts, error) &&
-                    (chat_answers(r.chat) > 0 ||
-                     error_set(error, 1, "%s has no answers: no message has the role \"assistant\"", data->path));
+                    (chat_answers(r.chat) > 0 || chat_unanswered(r.chat, data->path, error));
+  data->odd = r.chat ? chat_odd(r.chat) : (ChatOdd){0};
   chat_destroy(r.chat);
   data->file = (TokenFile){.format = "chat", .type = TOKEN_U32, .count = data->encoded.count};
   return done;
@@ -365,7 +374,7 @@ bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   made->sequence = options->sequence;
   made->seed = options->seed;
   made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
-  if (!data_find(made, named, options->base, error) ||
+  if (!data_find(made, options->held_out ? validation_file : data_file, named, options->base, error) ||
       !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
       !data_read_file(made, kind, &told, options->base, error) ||
       !data_split(made, options->validation_fraction, error) || !bytes_count(made, error)) {
@@ -414,11 +423,13 @@ void data_close(Data *data) {
 DataFacts data_facts(const Data *data) {
   bool unchecked = !data->text && !data->chat, answers = data->chat || data->mask_fd >= 0,
        documents = answers || documents_known(&data->documents);
+  int32_t separator = documents_separator(&data->documents);
   for (int i = 0; i < data->part_count; i++) {
     const DataFacts part = data_facts(data->parts[i]);
     unchecked = part.unchecked || (i > 0 && unchecked);
     documents = part.documents && (i == 0 || documents);
     answers |= part.answers;
+    separator = part.separator > separator ? part.separator : separator;
   }
   return (DataFacts){
       .path = data->path,
@@ -431,6 +442,7 @@ DataFacts data_facts(const Data *data) {
       .validation_windows = data->validation_windows,
       .token_kinds = data->kinds,
       .unchecked = unchecked,
+      .separator = separator,
       .documents = documents,
       .answers = answers,
       .bytes_per_token = data->bytes_per_token,

@@ -26,6 +26,7 @@ typedef struct {
   bool unchecked;          // tokens come from elsewhere, and data_check must be asked
   bool documents;          // it is known where documents end
   bool answers;            // and which tokens are of answers
+  int32_t separator;       // the one token that documents are told to end with; -1: none
   double bytes_per_token;  // NAN: not known
 } DataFacts;
 
@@ -34,6 +35,7 @@ typedef struct {
   const char *options;                         // of a source of a table (source.h); NULL: none
   const char *file;                            // in the place of what is trained on; NULL: none
   bool all;                                    // no validation sources are read
+  bool held_out;                               // what the recipe's `validation` names: no other takes its place
   double validation_fraction;                  // 1: all of it is validation data
   int64_t sequence;
   uint64_t seed;

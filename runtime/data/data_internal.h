@@ -3,6 +3,7 @@
 #define MDL_RUNTIME_DATA_DATA_INTERNAL_H
 
 #include "base/buffer.h"
+#include "runtime/data/chat.h"
 #include "runtime/data/data.h"
 #include "runtime/data/documents.h"
 #include "runtime/data/shares.h"
@@ -25,6 +26,7 @@ struct Data {
   TokenList encoded;         // of text with a tokenizer: its tokens
   Documents documents;
   Buffer flags;                  // of chats: of each token TOKEN_ANSWER, TOKEN_BEGINS
+  ChatOdd odd;                   // of chats
   bool chat, text, byte_tokens;  // the last, of a file of tokens or of chats: each is a byte
   char *path;
   int fd, mask_fd;  // -1: none

@@ -6,10 +6,14 @@
 
 enum {              // of a token, for where documents end
   MARK_END = 1,     // one ends with it
-  MARK_BLANK = 2,   // it ends with an empty line
-  MARK_LINE = 4,    // it is the end of a line, and the token before it too makes an empty one
-  MARK_BEGINS = 8,  // it begins with the end of a line
+  MARK_LINE = 2,    // it ends with the end of a line
+  MARK_BEGINS = 4,  // it begins with the end of a line
 };
+
+// The end of a line is "\n", or "\r\n" as other systems write it.
+static bool line_begins(int32_t byte) {
+  return byte == '\n' || byte == '\r';
+}
 
 static bool marks_set(Documents *documents, Error *error) {
   const Tokenizer *tokenizer = documents->tokenizer;
@@ -25,9 +29,8 @@ static bool marks_set(Documents *documents, Error *error) {
     if (!bytes || length == 0) {
       continue;
     }
-    const bool line = bytes[length - 1] == '\n', blank = line && length > 1 && bytes[length - 2] == '\n';
     documents->marks[token] |=
-        (uint8_t)((blank ? MARK_BLANK : 0) | (line ? MARK_LINE : 0) | (bytes[0] == '\n' ? MARK_BEGINS : 0));
+        (uint8_t)((bytes[length - 1] == '\n' ? MARK_LINE : 0) | (line_begins(bytes[0]) ? MARK_BEGINS : 0));
   }
   return true;
 }
@@ -56,6 +59,13 @@ bool documents_encode(const Tokenizer *tokenizer, const char *text, TokenList *t
 static bool separator_set(Documents *documents, const SourceOptions *options, const char *path, Error *error) {
   documents->told = options->separator_is != SEPARATOR_DEFAULT;
   if (options->separator_is == SEPARATOR_TOKEN) {
+    const int32_t kinds = documents->tokenizer ? documents->kinds : documents->bytes ? BYTE_KINDS : INT32_MAX;
+    if (options->separator_token >= kinds) {
+      return error_set(error, 1,
+                       "the separator of %s is the token %d, and %s has tokens below %d: no document would end", path,
+                       options->separator_token,
+                       documents->tokenizer ? tokenizer_path(documents->tokenizer) : TOKENIZER_BYTES, kinds);
+    }
     return tokens_add(&documents->separator, options->separator_token) || error_set(error, 3, "no memory");
   }
   if (options->separator_is != SEPARATOR_TEXT) {
@@ -96,8 +106,32 @@ bool documents_known(const Documents *documents) {
          (documents->tokenizer && tokenizer_end(documents->tokenizer) >= 0);
 }
 
+int32_t documents_separator(const Documents *documents) {
+  return documents->separator.count == 1 ? documents->separator.at[0] : -1;
+}
+
 static uint8_t marks_of(const Documents *documents, int32_t token) {
   return token >= 0 && token < documents->kinds ? documents->marks[token] : 0;
+}
+
+// True if the text of the tokens before `at` ends with an empty line.
+static bool blank_before(const Documents *documents, const int32_t *tokens, int64_t at) {
+  char last[3];  // bytes, from the end on
+  int count = 0;
+  for (int64_t i = at - 1; i >= 0 && count < 3; i--) {
+    int32_t length = 1;
+    const uint8_t byte = (uint8_t)tokens[i], *bytes = &byte;
+    if (documents->tokenizer) {
+      bytes = tokenizer_bytes(documents->tokenizer, tokens[i], &length);
+    }
+    if (!bytes || length == 0) {
+      break;
+    }
+    for (int32_t k = length; k > 0 && count < 3; k--) {
+      last[count++] = (char)bytes[k - 1];
+    }
+  }
+  return (count >= 2 && memcmp(last, "\n\n", 2) == 0) || (count == 3 && memcmp(last, "\n\r\n", 3) == 0);
 }
 
 bool documents_begin(const Documents *documents, const int32_t *tokens, int64_t at) {
@@ -110,12 +144,12 @@ bool documents_begin(const Documents *documents, const int32_t *tokens, int64_t 
            memcmp(tokens + at - length, documents->separator.at, sizeof *tokens * (size_t)length) == 0;
   }
   if (documents->tokenizer) {
-    const uint8_t last = marks_of(documents, tokens[at - 1]), before = at > 1 ? marks_of(documents, tokens[at - 2]) : 0;
-    const bool blank = last & MARK_BLANK || (last & MARK_LINE && last & MARK_BEGINS && before & MARK_LINE);
-    return last & MARK_END || (documents->text && blank && !(marks_of(documents, tokens[at]) & MARK_BEGINS));
+    const uint8_t last = marks_of(documents, tokens[at - 1]);
+    return last & MARK_END || (documents->text && last & MARK_LINE &&
+                               !(marks_of(documents, tokens[at]) & MARK_BEGINS) && blank_before(documents, tokens, at));
   }
   if (tokens[at - 1] == '\0') {
     return documents->bytes;
   }
-  return documents->text && at >= 2 && tokens[at - 1] == '\n' && tokens[at - 2] == '\n' && tokens[at] != '\n';
+  return documents->text && tokens[at - 1] == '\n' && !line_begins(tokens[at]) && blank_before(documents, tokens, at);
 }

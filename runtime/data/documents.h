@@ -8,6 +8,8 @@
 #include "runtime/data/source.h"
 #include "runtime/data/tokenizer.h"
 
+enum { BYTE_KINDS = 256 };
+
 typedef struct {  // zero-initialise
   const Tokenizer *tokenizer;
   uint8_t *marks;  // with a tokenizer, of each token: MARK_
@@ -23,6 +25,7 @@ bool documents_set(Documents *documents, const Tokenizer *tokenizer, bool text, 
 void documents_free(Documents *documents);
 
 bool documents_known(const Documents *documents);
+int32_t documents_separator(const Documents *documents);  // the number of the one token that is it; -1: it is none
 // True if a document ends before tokens[at].
 bool documents_begin(const Documents *documents, const int32_t *tokens, int64_t at);
 

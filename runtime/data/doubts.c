@@ -36,6 +36,11 @@ static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
   const bool done = (text || error_set(error, 3, "no memory to look at %s", data->path)) &&
                     io_read(data->fd, data->path, 0, text, length, error);
   const size_t odd = done ? odd_bytes(text, length) : 0;
+  if (done && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+    buffer_format(lines,
+                  "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n",
+                  data->path);
+  }
   if (odd * MOST_ODD > length) {
     buffer_format(lines,
                   "%s is hardly text in UTF-8: of its first %s %.0f%% are NUL or in no character; files of tokens are "
@@ -46,22 +51,45 @@ static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
   return done;
 }
 
+// Does the source say which text its tokens are? Text without a tokenizer is bytes.
+static bool names_tokenizer(const Data *data) {
+  return data->tokenizer || data->byte_tokens || data->text || data->chat;
+}
+
+// Who says it for a source that does not: another one of the mix, since all of them have one tokenizer. NULL: nobody.
+static const Data *namer_of(const Data *data, const Data *part) {
+  for (int p = 0; p < data->part_count && !names_tokenizer(part); p++) {
+    part = names_tokenizer(data->parts[p]) ? data->parts[p] : part;
+  }
+  return names_tokenizer(part) ? part : NULL;
+}
+
 // Tokens that another tokenizer has made mean other text.
-static bool tokens_doubt(const Data *data, Buffer *lines, Error *error) {
-  const bool named = data->tokenizer || data->byte_tokens;
-  const char *path = data->tokenizer ? tokenizer_path(data->tokenizer) : NULL;
+static bool tokens_doubt(const Data *data, const Data *part, Buffer *lines, Error *error) {
+  const Data *namer = namer_of(data, part);
+  const char *path = namer && namer->tokenizer ? tokenizer_path(namer->tokenizer) : NULL;
   uint64_t print;
-  if (data->text || data->chat || data->file.tokenizer == 0 || !named) {
+  if (part->text || part->chat || part->file.tokenizer == 0) {
     return true;
   }
-  if (!fingerprint_tokenizer(path, &print, error)) {
+  if (namer && !fingerprint_tokenizer(path, &print, error)) {
     return false;
   }
-  if (print != data->file.tokenizer) {
+  if (namer && print != part->file.tokenizer) {
     buffer_format(lines,
                   "the tokens of %s were made by another tokenizer than %s, or by another state of that file: if they "
                   "mean other text, make them anew with `mdl data encode`\n",
-                  data->path, path ? path : TOKENIZER_BYTES);
+                  part->path, path ? path : TOKENIZER_BYTES);
+  }
+  for (int p = 0; !namer && p < data->part_count && data->parts[p] != part; p++) {
+    const uint64_t other = data->parts[p]->file.tokenizer;
+    if (other != 0 && other != part->file.tokenizer) {
+      buffer_format(lines,
+                    "the tokens of %s and of %s were made by two tokenizers, or by two states of one: if they mean "
+                    "other text, make them anew with `mdl data encode`\n",
+                    data->parts[p]->path, part->path);
+      break;
+    }
   }
   return true;
 }
@@ -91,13 +119,24 @@ static bool set_doubt(const Data *set, const Data *trained, Buffer *lines, Error
   return true;
 }
 
+// Messages that others call answers, beside those that are.
+static void chat_doubt(const Data *data, Buffer *lines) {
+  if (data->odd.messages > 0) {
+    buffer_format(lines,
+                  "%s has %lld message%s of the role '%s', which are no answers: nothing is learned of how to write "
+                  "them; answers have the role assistant\n",
+                  data->path, (long long)data->odd.messages, data->odd.messages > 1 ? "s" : "", data->odd.role);
+  }
+}
+
 bool data_doubts(const Data *data, Buffer *lines, Error *error) {
   const int parts = data->part_count > 0 ? data->part_count : 1;
   for (int p = 0; p < parts; p++) {
     const Data *part = data->part_count > 0 ? data->parts[p] : data;
-    if (!text_doubt(part, lines, error) || !tokens_doubt(part, lines, error)) {
+    if (!text_doubt(part, lines, error) || !tokens_doubt(data, part, lines, error)) {
       return false;
     }
+    chat_doubt(part, lines);
     for (int s = 0; s < data->set_count; s++) {
       if (!set_doubt(data->sets[s].data, part, lines, error)) {
         return false;
@@ -105,7 +144,7 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     }
   }
   for (int s = 0; s < data->set_count; s++) {
-    if (!text_doubt(data->sets[s].data, lines, error) || !tokens_doubt(data->sets[s].data, lines, error)) {
+    if (!text_doubt(data->sets[s].data, lines, error) || !tokens_doubt(data, data->sets[s].data, lines, error)) {
       return false;
     }
   }

@@ -5,9 +5,8 @@
 #include "base/buffer.h"
 #include "runtime/data/data.h"
 
-// A line for each doubt: text that is hardly any, tokens of another tokenizer, and sources to validate with that are
-// trained on too. Looks at the
-// beginnings of texts, and at files as fingerprints do.
+// A line for each doubt: text that is hardly any, tokens of another tokenizer, answers by another name, and sources to
+// validate with that are trained on too. Looks at the beginnings of texts, and at files as fingerprints do.
 bool data_doubts(const Data *data, Buffer *lines, Error *error);
 
 #endif

@@ -202,6 +202,51 @@ static bool all_apart(NormalForm form, const uint8_t *text, size_t length) {
   return true;
 }
 
+// The longest token that begins here of those that are looked for in the form of a text, or NULL.
+static const Added *form_at(const Tokenizer *tokenizer, const uint8_t *text, size_t length, size_t at) {
+  const Added *found = NULL;
+  for (int i = 0; i < tokenizer->added_count; i++) {
+    const Added *added = &tokenizer->added[i];
+    if (added->form && (size_t)added->form_length <= length - at &&
+        memcmp(text + at, added->form, (size_t)added->form_length) == 0 &&
+        (!found || added->form_length > found->form_length)) {
+      found = added;
+    }
+  }
+  return found;
+}
+
+// Cuts a text in its form, at added tokens that are looked for there first. `more` as in cut.
+static bool form_cut(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  const Tokenizer *tokenizer = job->encoder->tokenizer;
+  const size_t longest = (size_t)tokenizer->form_longest;
+  size_t safe = !more ? length : length > longest ? length - longest : 0, taken;
+  if (longest == 0) {
+    return cut(job, 0, text, length, more, used);
+  }
+  for (; safe > 0 && safe < length && (text[safe] & 0xc0) == 0x80; safe--) {
+  }
+  for (*used = 0;;) {
+    const size_t begin = *used;
+    size_t at = begin;
+    const Added *found = NULL;
+    while (at < safe && !(tokenizer->form_first[text[at]] && (found = form_at(tokenizer, text, length, at)))) {
+      at++;
+    }
+    if (at > begin && !cut(job, 0, text + begin, at - begin, more && !found, &taken)) {
+      return false;
+    }
+    *used = begin + (at > begin ? taken : 0);
+    if (!found) {
+      return true;
+    }
+    if (!tokens_add(job->list, found->token)) {
+      return error_set(job->error, 3, "no memory for tokens");
+    }
+    *used = at + (size_t)found->form_length;
+  }
+}
+
 // Cuts the normal form of a text. What is left of that must be the form of what is left of the text.
 static bool normal_cut(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
   Encoder *e = job->encoder;
@@ -209,11 +254,11 @@ static bool normal_cut(const Job *job, const uint8_t *text, size_t length, bool 
   const int64_t before = job->list->count;
   size_t limit = more && form ? last_apart(form, text, length) : length, done;
   if (!form || all_apart(form, text, limit)) {
-    return cut(job, 0, text, limit, more, used);
+    return form_cut(job, text, limit, more, used);
   }
   for (*used = 0; limit > 0;) {
     if (!normal_put(form, text, limit, &e->spelled, job->error) ||
-        !cut(job, 0, (const uint8_t *)e->spelled.text, e->spelled.length, more, &done)) {
+        !form_cut(job, (const uint8_t *)e->spelled.text, e->spelled.length, more, &done)) {
       return false;
     }
     *used = more ? normal_place(form, text, limit, done, &limit, &e->work, job->error) : length;
@@ -266,7 +311,8 @@ static const Added *added_at(const Tokenizer *tokenizer, const uint8_t *text, si
   for (int i = 0; i < tokenizer->added_count; i++) {
     const Added *added = &tokenizer->added[i];
     const size_t size = (size_t)added->length;
-    if (size <= length - at && memcmp(text + at, added->text, size) == 0 && (!found || added->length > found->length)) {
+    if (!added->form && size <= length - at && memcmp(text + at, added->text, size) == 0 &&
+        (!found || added->length > found->length)) {
       found = added;
     }
   }
@@ -312,6 +358,84 @@ static bool characters_add(const Job *job, const uint8_t *text, size_t length, b
     *used = end;
   }
   return true;
+}
+
+// How many bytes of a text are this one, in which spaces are letters; 0: it does not begin so.
+static size_t spelled_match(const uint8_t *text, size_t length, const char *form) {
+  size_t at = 0, size;
+  while (*form) {
+    const bool letter = strncmp(form, space_letter, strlen(space_letter)) == 0;
+    size = at == length ? 0 : letter ? spelled_space(text + at, length - at) : text[at] == (uint8_t)*form;
+    if (size == 0) {
+      return 0;
+    }
+    at += size;
+    form += letter ? strlen(space_letter) : 1;
+  }
+  return at;
+}
+
+// The longest token that begins here, and its bytes, of those that are looked for in the form of a text. Where the form
+// puts a space ahead of each text, it is a part of them: `ahead`, it stands here, else it is one of the text.
+static const Added *spelled_at(const Tokenizer *tokenizer, const uint8_t *text, size_t length, bool ahead,
+                               size_t *bytes) {
+  const Added *found = tokenizer->prefix_once ? form_at(tokenizer, text, length, 0) : NULL;
+  const bool behind = tokenizer->prefix == PREFIX_EACH && !ahead;
+  const size_t space = behind ? spelled_space(text, length) : 0;
+  if (tokenizer->prefix_once) {  // a text is its own form: spaces are spelled later
+    *bytes = found ? (size_t)found->form_length : 0;
+    return found;
+  }
+  if (behind ? space == 0 : !tokenizer->form_first[text[0]]) {
+    return NULL;
+  }
+  for (int i = 0; i < tokenizer->added_count; i++) {
+    const Added *added = &tokenizer->added[i];
+    const size_t size = added->form ? spelled_match(text + space, length - space, added->form) : 0;
+    if (size > 0 && (!found || added->form_length > found->form_length)) {
+      found = added;
+      *bytes = space + size;
+    }
+  }
+  return found;
+}
+
+// Text without added tokens that are looked for as they are, of which tokens are characters.
+static bool spelled_add(const Job *job, const uint8_t *text, size_t length, bool more, size_t *used) {
+  Encoder *e = job->encoder;
+  const Tokenizer *tokenizer = e->tokenizer;
+  const size_t longest = tokenizer->form_longest > 0 ? (size_t)tokenizer->form_longest + 3 : 0;
+  const size_t safe = !more ? length : length > longest ? length - longest : 0;
+  if (longest == 0) {
+    return characters_add(job, text, length, more, used);
+  }
+  for (*used = 0;;) {
+    const size_t begin = *used;
+    const bool ahead = !e->inside && tokenizer->prefix == PREFIX_EACH && !tokenizer->prefix_once;
+    size_t at = begin, bytes = 0, taken = 0;
+    bool first = ahead && at < safe;  // what is put ahead of the text may be a part of the token
+    const Added *found = first ? spelled_at(tokenizer, text + at, length - at, true, &bytes) : NULL;
+    first = found != NULL;
+    while (!found && at < safe && !(found = spelled_at(tokenizer, text + at, length - at, false, &bytes))) {
+      at++;
+    }
+    if (!characters_add(job, text + begin, at - begin, more && !found, &taken)) {
+      return false;
+    }
+    *used = begin + taken;
+    if (!found) {
+      return true;
+    }
+    if (ahead && !first && at == begin && !piece_add(e, (const uint8_t *)space_letter, 3, job->list, job->error)) {
+      return false;
+    }
+    if (!tokens_add(job->list, found->token)) {
+      return error_set(job->error, 3, "no memory for tokens");
+    }
+    e->inside = !tokenizer->prefix_once;
+    e->begun = true;
+    *used = at + bytes;
+  }
 }
 
 // The bytes of the space that begins here, as Unicode has it; 0: none does. `spelled`: U+2581 is one as well.
@@ -392,7 +516,7 @@ bool encoder_add(Encoder *encoder, const char *text, size_t length, bool more, s
     end = left ? spaces_cut(bytes, begin, end, spelled) : end;
     const bool open = !added && more, first = end == begin && !encoder->begun && !encoder->sentence.begun;
     if (!(tokenizer->sentence     ? sentence_part(&job, bytes + begin, end - begin, open, !added, &taken)
-          : tokenizer->characters ? characters_add(&job, bytes + begin, end - begin, open, &taken)
+          : tokenizer->characters ? spelled_add(&job, bytes + begin, end - begin, open, &taken)
                                   : plain_add(&job, bytes + begin, end - begin, open, &taken))) {
       return false;
     }

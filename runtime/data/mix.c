@@ -54,6 +54,7 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
   of.path = line->path;
   of.options = line->options;
   of.validation_fraction = 1;
+  of.held_out = true;
   set->name = strdup(line->name);
   if (!set->name || !data_source_open(&of, &set->data, error)) {
     const bool memory = set->name != NULL;

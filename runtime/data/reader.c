@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buffer.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/clock.h"
@@ -13,7 +14,7 @@
 #include "runtime/io.h"
 #include "runtime/json_guard.h"
 
-enum { PIECE = 1 << 20 };
+enum { PIECE = 1 << 20, FIELDS_SHOWN = 200 };  // bytes
 #define PIECE_MOST ((size_t)1 << 31)
 
 typedef struct {
@@ -77,12 +78,36 @@ static bool read_text(Reader *r, int fd, int64_t bytes) {
   return true;
 }
 
+// A line of which no text is taken, and which texts it has.
+static bool field_missing(const Reader *r, const json_t *root, const json_t *field) {
+  Buffer names = {0};
+  const char *key;
+  json_t *value;
+  json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+    if (json_is_string(value) && names.length < FIELDS_SHOWN) {
+      buffer_format(&names, "%s'%.60s'", names.length > 0 ? ", " : "", key);
+    }
+  }
+  error_set(r->error, 1, "%s:%lld: %s; --field is '%s'%s%s", r->path, (long long)r->line,
+            !json_is_object(root) ? "the line is no object {...}"
+            : field               ? "the field is no text"
+                                  : "the object has no such field",
+            r->options->field, names.length > 0 ? ", and what is text in it is " : "",
+            names.length > 0 ? names.text : "");
+  buffer_free(&names);
+  return false;
+}
+
 static bool read_line(Reader *r, const char *line, size_t length) {
   json_error_t problem;
   size_t used;
   bool starved;
   r->line++;
   r->facts->bytes += (int64_t)length + 1;
+  if (r->line == 1 && length >= 3 && memcmp(line, "\xef\xbb\xbf", 3) == 0) {  // a byte order mark is none of the text
+    line += 3;
+    length -= 3;
+  }
   if (strspn(line, " \t\r") >= length) {
     return true;
   }
@@ -102,12 +127,7 @@ static bool read_line(Reader *r, const char *line, size_t length) {
     error_set(r->error, 1, "%s:%lld: no JSON, at byte %d of the line: %s", r->path, (long long)r->line,
               problem.position, problem.text);
   } else if (!json_is_string(field)) {
-    error_set(r->error, 1, "%s:%lld: %s", r->path, (long long)r->line,
-              !json_is_object(root) ? "the line is no object {...}"
-              : field               ? "the field is no text"
-                                    : "the object has no such field");
-    const size_t said = strlen(r->error->text);
-    snprintf(r->error->text + said, sizeof r->error->text - said, "; --field is '%s'", r->options->field);
+    field_missing(r, root, field);
   } else {
     done = r->text(r->context, json_string_value(field), json_string_length(field), false, &used, r->error);
     r->facts->text_bytes += (int64_t)json_string_length(field);

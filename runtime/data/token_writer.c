@@ -202,7 +202,7 @@ static bool writer_finish(TokenWriter *w, Error *error) {
     return false;
   }
   if (w->chat && chat_answers(w->chat) == 0) {
-    return error_set(error, 1, "there are no answers: no message has the role \"assistant\"");
+    return chat_unanswered(w->chat, "what is read", error);
   }
   return (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error)) &&
          file_finish(&w->fd, w->path, w->out, error);

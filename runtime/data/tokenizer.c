@@ -80,6 +80,13 @@ static void tokenizer_finish(Tokenizer *tokenizer) {
   }
   for (int i = 0; i < tokenizer->added_count; i++) {
     const Added *added = &tokenizer->added[i];
+    if (added->form) {
+      tokenizer->form_longest =
+          added->form_length > tokenizer->form_longest ? added->form_length : tokenizer->form_longest;
+      tokenizer->form_first[(uint8_t)added->form[0]] = true;
+      tokenizer->form_first[' '] |= tokenizer->characters;  // it may be spelled as a letter
+      continue;
+    }
     tokenizer->added_left |= added->left;
     tokenizer->added_first[(uint8_t)added->text[0]] = true;
     tokenizer->added_longest = added->length > tokenizer->added_longest ? added->length : tokenizer->added_longest;

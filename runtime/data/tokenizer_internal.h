@@ -26,6 +26,10 @@ typedef struct {  // text that is a token wherever it stands, such as <|endoftex
   int32_t length, token;
   bool left, right;  // spaces beside it go with it
   bool bare;         // of a model of SentencePiece: where a text begins with it, no space is put ahead
+  // Looked for in the form of the text between other added tokens (normalized): what it is there. With a prefix that
+  // the form puts ahead of each text, what follows that prefix. NULL: looked for as it is.
+  const char *form;
+  int32_t form_length;
 } Added;
 
 typedef struct {  // a cut of text into matches of a pattern and what lies between them
@@ -59,9 +63,9 @@ struct Tokenizer {
   int cut_count;
   Added *added;
   int added_count;
-  int32_t added_longest;
-  bool added_left;  // one of them takes spaces ahead of it
-  bool added_first[256];
+  int32_t added_longest, form_longest;  // form_longest: 0: there is none
+  bool added_left;                      // one of them takes spaces ahead of it
+  bool added_first[256], form_first[256];
 };
 
 // All false with `error` set on failure. Texts of tokens are set first, then merges, then tokenizer_finish.

@@ -110,6 +110,48 @@ static bool texts_read(Tokenizer *tokenizer, json_t *vocab, Error *error) {
   return true;
 }
 
+static bool starved(const Tokenizer *tokenizer, Error *error) {
+  return error_set(error, 3, "no memory to read %s", tokenizer->path);
+}
+
+// The tokens of `first` and `second`, and what they make together.
+// What an added token is in the form of a text, where it is looked for there, behind others: in its normal form, or
+// with its spaces as letters, or as it is.
+static bool form_set(Tokenizer *tokenizer, const json_t *value, Added *added, Error *error) {
+  const bool letters = tokenizer->characters && !tokenizer->prefix_once;
+  Buffer form = {0};
+  bool done = true;
+  if (!flag_of(value, "normalized", false)) {
+    return true;
+  }
+  if (added->left || added->right) {
+    return !(letters || tokenizer->normal) ||
+           refuse(tokenizer, "added token with normalized and lstrip or rstrip:", added->text, error);
+  }
+  if (letters) {
+    for (const char *c = added->text; *c; c++) {
+      buffer_bytes(&form, *c == ' ' ? space_letter : c, *c == ' ' ? strlen(space_letter) : 1);
+    }
+  } else if (!tokenizer->normal) {
+    buffer_text(&form, added->text);
+  } else {
+    done = normal_put(tokenizer->normal, (const uint8_t *)added->text, (size_t)added->length, &form, error);
+  }
+  added->form_length = (int32_t)form.length;
+  added->form = done && !form.failed ? arena_format(tokenizer->arena, "%s", form.text) : NULL;
+  done = done && (!form.failed || starved(tokenizer, error));
+  buffer_free(&form);
+  return done;
+}
+
+// What it decodes to: of one that is looked for behind a space ahead of each text, that space too.
+static TokenText added_text(const Tokenizer *tokenizer, const Added *added) {
+  const bool ahead =
+      added->form && tokenizer->characters && tokenizer->prefix == PREFIX_EACH && !tokenizer->prefix_once;
+  const char *text = ahead ? arena_format(tokenizer->arena, " %s", added->text) : added->text;
+  return (TokenText){(const uint8_t *)text, added->length + ahead};
+}
+
 static bool added_read(Tokenizer *tokenizer, const json_t *all, Error *error) {
   size_t index;
   const json_t *value;
@@ -124,31 +166,22 @@ static bool added_read(Tokenizer *tokenizer, const json_t *all, Error *error) {
     if (flag_of(value, "single_word", false)) {
       return refuse(tokenizer, "added token with single_word:", text, error);
     }
-    bool ascii = true;
-    for (int32_t i = 0; i < length; i++) {
-      ascii &= (unsigned char)text[i] < 0x80;
+    Added *added = &tokenizer->added[tokenizer->added_count++];
+    *added = (Added){.text = arena_format(arena, "%s", text),
+                     .length = length,
+                     .token = id,
+                     .left = flag_of(value, "lstrip", false),
+                     .right = flag_of(value, "rstrip", false)};
+    if (!form_set(tokenizer, value, added, error)) {
+      return false;
     }
-    if (tokenizer->normal && !ascii && flag_of(value, "normalized", true)) {  // it is looked for in the form
-      return refuse(tokenizer, "added token with normalized:", text, error);
-    }
-    const char *copy = arena_format(arena, "%s", text);
-    tokenizer->added[tokenizer->added_count++] = (Added){.text = copy,
-                                                         .length = length,
-                                                         .token = id,
-                                                         .left = flag_of(value, "lstrip", false),
-                                                         .right = flag_of(value, "rstrip", false)};
-    tokenizer->texts[id] = (TokenText){(const uint8_t *)copy, length};
+    tokenizer->texts[id] = added_text(tokenizer, added);
   }
   return true;
 }
 
 // --- Merges ---
 
-static bool starved(const Tokenizer *tokenizer, Error *error) {
-  return error_set(error, 3, "no memory to read %s", tokenizer->path);
-}
-
-// The tokens of `first` and `second`, and what they make together.
 static bool merge_of(Tokenizer *tokenizer, const json_t *vocab, const char *first, const char *second, size_t rank,
                      Error *error) {
   Buffer text = {0};

@@ -38,6 +38,9 @@ same "rows to compare with" "$(records settings against | xargs)" "null 1 1 2 1 
 same "verdicts of settings" "$(records settings verdict | xargs)" \
   "none not judged same same same same same same"
 expect 0 "$MDL" ablate small.mdl "optimizer.lr.peak=1e-3,1e-2" --steps 2
+! grep -q "every row is trained" out || die "nothing varies the steps of the recipe"
+expect 0 "$MDL" ablate small.mdl steps=2,4 --steps 3
+mentions out "every row is trained for 3 steps, as --steps says"
 [ -f runs/ablate-1/ablate.jsonl ] || die "no fresh directory was made"
 
 # The control: a difference is marked, and is the exit status.

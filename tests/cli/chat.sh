@@ -79,6 +79,30 @@ ones=$(od -An -v -w1 -tu1 talks.bin.mask | awk -v seq=32 'NR > 1 { n[NR - 1] = $
   END { w = int((NR - 1) / seq); for (i = 1; i <= w * seq; i++) s += n[i]; print s, w }')
 mentions out "tokens         ${ones% *} in ${ones#* } windows"
 
+# Where nothing says how questions are written, and where a template has what stands for nothing.
+cp talks.jsonl talks.txt
+sed 's/data chat.*/data text("talks.txt");/' chat.mdl > unasked.mdl
+train unasked.mdl --steps 1 --out unasked
+expect 0 "$MDL" generate unasked --chat --prompt hi --tokens 2
+mentions err "nothing says how the questions of this run are written"
+expect 0 "$MDL" generate one --chat --prompt hi --tokens 2
+! grep -q "nothing says" err || die "the run's data are conversations"
+sed 's/data chat.*/data chat("talks.jsonl", template = "{Role}: {content}\\n");/' chat.mdl > strange.mdl
+expect 1 "$MDL" train strange.mdl --out strange
+mentions err "has {Role}, which stands for nothing"
+
+# Answers by another name: said beside answers, and where there are none.
+sed '5,20s/"assistant"/"Assistant"/' talks.jsonl > mixed.jsonl
+sed 's/data chat.*/data chat("mixed.jsonl");/' chat.mdl > mixed.mdl
+train mixed.mdl --steps 1 --out mixed
+mentions out "mixed.jsonl has 8 messages of the role 'Assistant', which are no answers"
+echo '{"messages": [{"role": "human", "content": "a"}, {"role": "gpt", "content": "b"}]}' > odd.jsonl
+sed 's/data chat.*/data chat("odd.jsonl");/' chat.mdl > odd.mdl
+expect 1 "$MDL" train odd.mdl --out odd
+mentions err "odd.jsonl has no answers" "call the role 'gpt' so"
+expect 1 "$MDL" data encode odd.jsonl --chat -o odd.bin
+mentions err "what is read has no answers" "call the role 'gpt' so"
+
 # Other templates and separators.
 expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {content}
 ' -o other.bin

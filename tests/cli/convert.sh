@@ -134,6 +134,14 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   expect 0 "$MDL" generate words-back --prompt "You may" --tokens 3
   mentions out "You may"
   expect 0 "$MDL" eval words-back --batches 2
+  # What transformers puts ahead of a text is said, since nothing is put there.
+  ! grep -q "ahead of each text" out || die "no token is put ahead"
+  sed -i 's/"post_processor": null/"post_processor": {"type": "Sequence", "processors": [{"type": "ByteLevel"}, {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}]}]}/' words-hf/tokenizer.json
+  expect 0 "$MDL" convert words-hf -o words-ahead
+  mentions out "transformers puts <|endoftext|> ahead of each text" "--prompt '<|endoftext|>TEXT'"
+  echo '{"add_bos_token": false, "bos_token": "<|endoftext|>"}' > words-hf/tokenizer_config.json
+  expect 0 "$MDL" convert words-hf -o words-bare
+  ! grep -q "ahead of each text" out || die "tokenizer_config.json says that none is"
 fi
 
 # What came with the weights and cannot be read, as a link into a cache that was cleared, is not left out without a word.
@@ -193,6 +201,10 @@ bad wide-hf; sed -i 's/"model-00002-of-00004/"..\/model-00002-of-00004/' bad/mod
 wrong "is no name of a file in this directory"
 bad wide-hf; sed -i '0,/model-00001-of/s//model-00003-of/' bad/model.safetensors.index.json
 wrong "but it is not"
+expect 2 "$MDL" convert llama-hf -o unasked --recipe small
+mentions err "give --model FILE"
+expect 0 "$MDL" convert llama-hf -o watched --watch head
+grep -q "watch head;" watched/resolved.mdl || die "--watch is left out"
 bad llama-hf; rm bad/model.safetensors; wrong "holds neither model.safetensors nor model.safetensors.index.json"
 bad llama-hf; rm bad/model.safetensors; touch bad/pytorch_model.bin; wrong "pytorch_model.bin is not read"
 bad llama-hf; truncate -s -4 bad/model.safetensors; wrong "model.safetensors is damaged"
@@ -203,6 +215,15 @@ bad llama-hf; edit 's/"num_hidden_layers": 2/"num_hidden_layers": 1/'
 wrong "left over, since the model has no such parameter: 'model.layers.1."
 bad llama-hf; edit 's/"llama"/"lama"/'; wrong "model_type 'lama'; known are" "llama" "--mapping FILE"
 bad llama-hf; edit 's/"silu"/"gelu"/'; wrong 'hidden_act is "gelu" there, "silu" in the model'
+bad bloom-hf; edit 's/"bloom"/"bloom", "pretraining_tp": 2, "slow_but_exact": true/'; wrong "slow_but_exact is true there, false in the model"
+# Other values that say the same: of the first Gemma, and another name of what GPT-2 has.
+bad gemma-hf; edit 's/"hidden_act": "gelu_pytorch_tanh"/"hidden_act": "gelu"/; s/"hidden_activation": "gelu_pytorch_tanh"/"hidden_activation": null/'
+grep -q '"hidden_act": "gelu"' bad/config.json || die "config.json has another form"
+expect 0 "$MDL" convert bad -o gemma-first
+same "the first Gemma" "$(saved_weights gemma-back 0)" "$(saved_weights gemma-first 0)"
+bad gpt2-hf; edit 's/"gelu_new"/"gelu_pytorch_tanh"/'
+expect 0 "$MDL" convert bad -o gpt2-tanh
+bad gpt2-hf; edit 's/"gelu_new"/"gelu"/'; wrong 'activation_function is "gelu" there, "gelu_new" in the model'
 bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
 bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, null in the model'
 bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"

@@ -28,6 +28,9 @@ done
 expect 0 "$MDL" diff small.mdl layout=pp2,eight --step 8
 expect 0 "$MDL" diff small.mdl layout=pp2,slots4
 mentions out "; not evaluate and generate, which take one microbatch: those of the two differ in size"
+# Batches of two sizes are no microbatches of each other.
+expect 1 "$MDL" diff small.mdl batch=4,8
+mentions out "output loss" "not compared, since their axes differ: table"
 for layout in eight z3 moved pad3 zigzag; do
   expect 0 "$MDL" diff small.mdl layout=single,$layout --precision fp64
 done

@@ -26,6 +26,14 @@ printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\
 expect 1 "$MDL" train "$SMALL" --data pointer.txt --out pointer
 mentions err "pointer.txt is a pointer of Git LFS" "git lfs pull"
 
+printf '\357\273\277' | cat - text.txt > marked.txt
+of 'text("marked.txt")' marked.mdl
+train marked.mdl --steps 1 --out marked
+mentions out "marked.txt begins with a byte order mark"
+printf '\357\273\277{"text": "a"}\r\n{"text": "b"}\r\n' > marked.jsonl
+expect 0 "$MDL" data encode marked.jsonl --field text -o marked.bin
+mentions out "4 tokens" "2 documents of 2 bytes"
+
 # Tokens.
 expect 0 "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300
 expect 0 "$MDL" data encode text.txt -o tokens.bin --tokenizer tokenizer.json
@@ -36,9 +44,30 @@ rev text.txt > reversed.txt
 expect 0 "$MDL" data train-tokenizer reversed.txt -o tokenizer.json --vocab 300
 train tokens.mdl --set vocab=300 --steps 1 --out other
 mentions out "the tokens of tokens.bin were made by another tokenizer than tokenizer.json" "mdl data encode"
+of 'mix(a = text("text.txt", tokenizer = "tokenizer.json"), b = tokens("tokens.bin"))' mixed.mdl
+train mixed.mdl --set vocab=300 --steps 1 --out mixed
+mentions out "the tokens of tokens.bin were made by another tokenizer than tokenizer.json"
+expect 0 "$MDL" data encode text.txt -o bytes.bin
+of 'mix(a = tokens("tokens.bin"), b = tokens("bytes.bin"))' unnamed.mdl
+train unnamed.mdl --set vocab=300 --steps 1 --out unnamed
+mentions out "the tokens of tokens.bin and of bytes.bin were made by two tokenizers"
+of 'mix(a = text("text.txt"), b = tokens("bytes.bin"))' alike.mdl
+train alike.mdl --steps 1 --out alike
+! grep -q "tokenizer" out || die "bytes are another tokenizer than bytes"
+
+# Separators that no token is.
+of 'tokens("tokens.bin", separator = 300)' separated.mdl
+expect 1 "$MDL" train separated.mdl --set vocab=300 --out separated
+mentions err "the separator of tokens.bin is the token 300" "no document would end"
+of 'tokens("bytes.bin", separator = 256, tokenizer = bytes)' separated.mdl
+expect 1 "$MDL" train separated.mdl --set vocab=300 --out separated
+mentions err "the separator of bytes.bin is the token 256, and bytes has tokens below 256"
 
 # What is validated with.
 cp text.txt copy.txt
+of 'text("text.txt"); validation text("gone.txt")' gone.mdl
+expect 1 "$MDL" train gone.mdl --out gone
+mentions err "the validation file gone.txt is neither in" "--data FILE leaves it as it is"
 of 'text("text.txt"); validation text("copy.txt")' seen.mdl
 one seen.mdl seen
 mentions out "the validation source copy.txt is trained on too"

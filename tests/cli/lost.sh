@@ -34,6 +34,8 @@ mentions err "log.txt says that"
 
 # --restart begins anew, says so, and keeps what there was; what is resumed after it is the new run.
 cp -r run again
+expect 2 "$MDL" train "$SMALL" --steps 2 --out again --restart --resume
+mentions err "leave one of them out"
 train "$SMALL" --steps 2 --out again --restart
 mentions out "restarted with step 1, as --restart asks; what was there before is in again/before-1"
 [ -f again/before-1/checkpoints/step-00000004/manifest.json ] || die "--restart lost a checkpoint"

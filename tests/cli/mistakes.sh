@@ -124,6 +124,9 @@ mentions out "learning rates are those of the recipe, which has 2 steps; --set s
 sed 's/adamw(lr = 1e-3, clip = 0)/lion(lr = 1e-3)/' still.mdl > lion.mdl
 said 1 "it was trained with another optimizer" \
   "$MDL" train lion.mdl --data "$ROOT/LICENSE" --steps 4 --out longer --resume
+sed 's/optimizer adamw/freeze head; &/' still.mdl > frozen.mdl
+said 1 "or with other parameters frozen" \
+  "$MDL" train frozen.mdl --data "$ROOT/LICENSE" --steps 4 --out longer --resume
 sed 's/loss = mean(/loss = sum(/' moves.mdl > sum.mdl
 train sum.mdl --data "$ROOT/LICENSE" --out sum
 mentions out "a sum over the tokens of a batch"

@@ -42,3 +42,33 @@ states all 'optimizer *: sgd(lr = 0.1);' > all
 mentions all "table KiB"
 train all.mdl --out all.run
 ! grep -q adamw all.run/resolved.mdl || die "the default was added to an optimizer of everything"
+
+# Muon as docs/language.md has it: lists of axes become one, so that singular values of the step come near 1, whatever
+# axes the sides of a matrix have, under every layout.
+sed -n '/^update muon/,/^}/p' "$ROOT/docs/language.md" > muon.mdl
+cat >> muon.mdl << END
+import std.nn;
+model lm {
+  axis batch = 4, seq = 16, vocab = 256, embed = 16, heads = 2, hd = 4;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table);
+  x = x + linear(tanh(linear(x over embed to heads, hd, name = up)) over heads, hd to embed, name = down);
+  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));
+}
+recipe r {
+  model lm();
+  data text("$ROOT/LICENSE");
+  steps = 2;
+  optimizer up, down: muon(lr = 1, decay = 0);
+}
+layout tp2 { mesh tp = 2; heads, vocab -> tp; }
+layout z3 { mesh dp = 2; batch -> dp; param, grad, state -> dp; }
+END
+train muon.mdl --steps 1 --watch up --watch down --out muon.run
+for name in up down; do
+  sed "s/.*\"update_norm.$name\":\([0-9.e-]*\).*/\1/" muon.run/metrics.jsonl |
+    awk '{ one = $1 / sqrt(8); exit !(one > 0.65 && one < 1.3) }' || die "$name: a step of $(cat muon.run/metrics.jsonl)"
+done
+for layout in tp2 z3; do
+  expect 0 "$MDL" diff muon.mdl layout=single,$layout --precision fp64
+done

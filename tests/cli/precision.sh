@@ -51,3 +51,11 @@ train "$LAYOUTS" --data "$ROOT/LICENSE" --layout pp4 --precision fp8_hybrid --st
 train stages_parts --data "$ROOT/LICENSE" --steps 6 --resume
 same "stages with histories in two parts" "$(weights stages 6)" "$(weights stages_parts 6)"
 train "$LAYOUTS" --data "$ROOT/LICENSE" --layout z3 --precision fp8_hybrid --steps 8 --out stages_parts --resume
+
+# A policy for frozen parameters says so where none is frozen.
+expect 0 "$MDLC" explain "$SMALL" --precision fp8_frozen
+mentions err "no parameter is frozen, so 'fp8_frozen' stores none in e4m3"
+sed 's/optimizer adamw/freeze table; &/' "$SMALL" > frozen.mdl
+sed -i "s,../../LICENSE,$ROOT/LICENSE," frozen.mdl
+expect 0 "$MDLC" explain frozen.mdl --precision bf16_frozen
+! grep -q "no parameter is frozen" err || die "the table is frozen"

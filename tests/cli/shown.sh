@@ -7,6 +7,7 @@ sed -e "s,../../LICENSE,$ROOT/LICENSE," -e 's/^  axis key like seq;/&\n  axis on
   output nats = mean(cross_entropy(logits, targets over vocab));\
   output tokens = 2 * nats;\
   output val_nats = 3 * nats;\
+  output rest = (1 + (-7.5) % 2) * nats;\
   output place = mean(cross_entropy(logits, targets over vocab) over batch);\
   output every = logits;/' "$SMALL" > shown.mdl
 echo 'layout eight { mesh pp = 2, dp = 2, tp = 2; layers -> pp; batch -> dp; heads, ffn, vocab -> tp; microbatches = 2; }' >> shown.mdl
@@ -27,6 +28,7 @@ near() {
 near "the loss" "$(value run nats)" "$(value run loss)" 1
 near "an output called as a key is" "$(value run output.tokens)" "$(value run loss)" 2
 near "one called as those of evaluations" "$(value run output.val_nats)" "$(value run loss)" 3
+near "a rest of numbers that are not whole" "$(value run rest)" "$(value run loss)" 1.5
 near "the loss of validation" "$(value run val_nats)" "$(value run val_loss)" 1
 near "an output of validation" "$(value run val_val_nats)" "$(value run val_loss)" 3
 same "the tokens of the run" "$(value run tokens)" $((20 * 4 * 32))

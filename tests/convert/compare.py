@@ -48,6 +48,7 @@ REFUSED = {
     "hidden_act": (hf.LlamaForCausalLM, hf.LlamaConfig(**LLAMA, hidden_act="gelu")),
     "use_sliding_window": (hf.Qwen2ForCausalLM, hf.Qwen2Config(**LLAMA, use_sliding_window=True, sliding_window=8, max_window_layers=1)),
     "activation_function": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2, activation_function="relu")),
+    "slow_but_exact": (hf.BloomForCausalLM, hf.BloomConfig(vocab_size=VOCAB, hidden_size=24, n_layer=2, n_head=6, pretraining_tp=2, slow_but_exact=True)),
     "layer_norm_epsilon": (hf.GPT2LMHeadModel, hf.GPT2Config(**GPT2, layer_norm_epsilon=1e-3)),
     "model_type 'opt'": (hf.OPTForCausalLM, hf.OPTConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=1, num_attention_heads=2, ffn_dim=48, word_embed_proj_dim=32)),
 }

@@ -196,6 +196,15 @@ class Misuse(unittest.TestCase):
                              ({"stops": [""]}, mdl.UsageError), ({"seed": -1}, ValueError)):
             with self.assertRaises(error, msg=str(wrong)):
                 mdl.generate(run, "a", **wrong)
+        for wrong in (5, ["a", "b"], b"a"):
+            with self.assertRaisesRegex(TypeError, "prompt"):
+                mdl.generate(run, wrong)
+        for wrong in ("steps", "save_every", "eval_every", "log_every"):
+            with self.assertRaisesRegex(ValueError, wrong):
+                plan.trainer(**options("none", **{wrong: -1}))
+        for wrong in ({"resume": True, "restart": True}, {"trunk": "some"}):
+            with self.assertRaises(mdl.UsageError, msg=str(wrong)):
+                plan.trainer(**options("none", **wrong))
         with self.assertRaises(ValueError):
             mdl.generate(run, "a\0b")
 
@@ -277,6 +286,8 @@ class Values(unittest.TestCase):
                 self.assertEqual(one.memory().tobytes(), one.read(), one.name)
             with self.assertRaisesRegex(mdl.UsageError, "no value 'layers.9.q.w'"):
                 trainer.value("layers.9.q.w")
+            with self.assertRaisesRegex(mdl.UsageError, "no value 'layers.0.q'; there are .* such as 'layers.0.q.w'"):
+                trainer.value("layers.0.q")
 
     def test_memory_changes_with_steps_and_outlives_the_trainer(self):
         trainer = mdl.compile(MODEL).trainer(**options("alive", steps=2))

@@ -74,6 +74,7 @@ def hugging_face(text):
         tokenizer = trained(name, cut, text, **model) if cut else qwen
         if name in forms:
             tokenizer.normalizer = forms[name]
+            tokenizer.add_tokens([AddedToken("e"), AddedToken("void", normalized=False)])
             tokenizer.save(name)
         wanted = tokenizer.encode(text, add_special_tokens=False).ids
         end = tokenizer.token_to_id("<|endoftext|>")
@@ -104,6 +105,7 @@ def characters(text):
             tokenizer.normalizer = normalizer
         if cut:
             tokenizer.pre_tokenizer = cut
+        tokenizer.add_tokens([AddedToken("licence"), AddedToken("  return"), AddedToken("void", normalized=False)])
         tokenizer.save(name)
         wanted = tokenizer.encode(text, add_special_tokens=False).ids
         good &= same(name, wanted + [tokenizer.token_to_id("</s>")], ours(MDL, name, ["text"]))
