@@ -180,12 +180,6 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
                              .steps = t->steps,
                              .compile_seconds = options->compile_seconds};
   progress_header(&t->log, &t->facts);
-  if (t->run.unlocked) {
-    log_line(&t->log,
-             LOG_YELLOW
-             "note      the file system of %s has no locks: see to it that no other program trains in it" LOG_PLAIN,
-             t->run.path);
-  }
   resume_say(t, facts, notes);
   return trainer_doubts(t, error);
 }

@@ -274,6 +274,12 @@ static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Bu
 }
 
 void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
+  if (t->run.unlocked) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      the file system of %s has no locks: see to it that no other program trains in it" LOG_PLAIN,
+             t->run.path);
+  }
   resume_say_passed(t, facts, notes);
   char damaged[IO_PATH_MAX];
   Error ignored;
