@@ -130,10 +130,11 @@ static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *upda
     Persistent made = parameter;
     made.name = name_format(e->names, "%s.%s.%s", update->name, state->name, parameter.name);
     made.role = ROLE_OPTIMIZER_STATE;
+    made.initial = 0;
     made.like = parameter.name;
     made.span = state->span;
     made.value = -1;
-    Object object = make_persistent(e, made, NULL, state->kids[3]);
+    Object object = make_persistent(e, made, NULL, NULL);
     if (object.kind != OBJECT_VALUE) {
       return -1;
     }
@@ -158,6 +159,52 @@ static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update
     }
   }
   return true;
+}
+
+// State of updates begins as memory does.
+static void check_first_value(Elaborator *e, const Ast *ast) {
+  const Ast *random = ast->kids[2], *constant = ast->kids[3], *said = random ? random : constant;
+  const Object first = constant ? evaluate(e, constant) : object_number(random ? random->number : 0, false, ast->span);
+  const bool number = first.kind == OBJECT_NUMBER && (!random || random->kind == AST_NUMBER);
+  if (said && first.kind != OBJECT_POISON && !(number && first.number == 0)) {
+    Diagnostic *error = diag_error(e->diag, E070, said->span, "this version begins the state of an update with 0");
+    diag_help(e->diag, error,
+              "keep what it differs by: `state %s like %s = 0;`, and add the first value where it is read", ast->name,
+              e->update->update->kids[0]->kids[0]->name);
+  }
+}
+
+// The axes that the state of an update is said to have are those that it has: its parameter's.
+void check_update_state(Elaborator *e, const Ast *ast) {
+  check_first_value(e, ast);
+  const Graph *graph = e->graph;
+  const Object *own = frame_find(e->frame, ast->name);
+  const Object *p = frame_find(e->frame, e->update->update->kids[0]->kids[0]->name);
+  if (!own || own->kind != OBJECT_VALUE || !p || p->kind != OBJECT_VALUE) {
+    return;  // an assignment ahead of it has the name, which is an error of its own
+  }
+  const Node *made = graph_producer(graph, own->value);
+  const Shape all = graph_shape(graph, p->value);
+  const Shape one = graph_shape(graph, made->op == OP_PACK ? made->operands[0] : own->value);
+  Shape said = {0};
+  int stack, in;
+  if (ast->kids[0] && !evaluate_axes(e, ast->kids[0], &said, &stack, &in)) {
+    return;
+  }
+  const Object like = ast->kids[1] ? evaluate(e, ast->kids[1]) : object_poison();
+  if (ast->kids[1] && like.kind == OBJECT_POISON) {
+    return;
+  }
+  said = like.kind == OBJECT_VALUE ? graph_shape(graph, like.value) : said;
+  const bool same = like.kind == OBJECT_VALUE || ast->kids[0] ? shape_same_set(&said, &one) : !ast->kids[1];
+  if (!same && !(like.kind == OBJECT_VALUE && shape_same_set(&said, &all))) {
+    Diagnostic *error = diag_error(
+        e->diag, E070, ast->kids[ast->kids[0] ? 0 : 1]->span,
+        "this version keeps the state of an update along the axes of its parameter, all of them and no other");
+    diag_help(e->diag, error, "write `state %s like %s = 0;`; what is to be one number is its mean, `mean(%s)`",
+              ast->name, e->update->update->kids[0]->kids[0]->name, ast->name);
+    frame_set(e, e->frame, ast->name, object_poison());
+  }
 }
 
 // Notes an assignment, unless this step is skipped; all are made at the end, when everything has read the old values.
