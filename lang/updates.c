@@ -258,6 +258,45 @@ static Arguments with_gradient(Elaborator *e, const UpdateUnit *unit, const Ast 
   return with;
 }
 
+// Does a value fit what it becomes, a parameter of the unit or its state? An axis that it lacks has the same number all
+// along.
+static bool fits_unit(Elaborator *e, const UpdateUnit *unit, const char *what, const Object *object, ValueId value) {
+  const Persistent *first = &e->graph->persistent.at[unit->members[0]];
+  const Shape all = graph_shape(e->graph, unit->p), has = graph_shape(e->graph, value);
+  if (shape_contains(&all, &has) || shape_contains(&first->shape, &has)) {
+    return true;
+  }
+  Shape shown = {0};
+  for (int i = 0; i < has.count; i++) {
+    if (has.axis[i] != unit->axis) {  // that of the pack
+      shape_push(&shown, has.axis[i]);
+    }
+  }
+  Diagnostic *error = diag_error(e->diag, E022, object->span, "the parameter '%s' has axes %s, %s has %s", first->name,
+                                 axes_text(e, &first->shape), what, axes_text(e, &shown));
+  diag_help(e->diag, error, "name axes back that were renamed: `x[in -> a]` is undone by `x[a -> in]`");
+  return false;
+}
+
+// What the states have become is kept.
+static bool assign_states(Elaborator *e, const UpdateUnit *unit, const ValueList *states, const Name *names,
+                          ValueId finite) {
+  const Ast *update = e->update->update;
+  bool good = true;
+  for (int i = 0; i < states->count; i++) {
+    const Object *object = frame_find(e->frame, names[i]);
+    ValueId now;
+    if (object_tensor(e, *object, true, update->span, &now) && now != states->at[i]) {
+      const char *what = arena_format(e->arena, "the new value of its state '%s'", names[i]);
+      good = fits_unit(e, unit, what, object, now) && good;
+      if (good) {
+        assign(e, states->at[i], now, finite);
+      }
+    }
+  }
+  return good;
+}
+
 // *next: what the parameters become.
 static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite, ValueId *next) {
   const Ast *call = e->spec->text->optimizers.at[unit->rule].call;
@@ -281,13 +320,9 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
       frame->result = object_poison();
     }
     good = object_tensor(e, frame->result, true, update->span, &value);
+    good = good && assign_states(e, unit, &states, names, finite) &&
+           fits_unit(e, unit, "what the update returns", &frame->result, value);
     if (good) {
-      for (int i = 0; i < states.count; i++) {
-        ValueId now;
-        if (object_tensor(e, *frame_find(frame, names[i]), true, update->span, &now) && now != states.at[i]) {
-          assign(e, states.at[i], now, finite);
-        }
-      }
       *next = assign(e, unit->p, value, finite);
     }
   }
