@@ -102,6 +102,34 @@ static ValueId sum_over_parameters(Elaborator *e, const Ast *expression, Span sp
   return total;
 }
 
+static bool reads_name(const Ast *ast, Name name) {
+  bool reads = ast && ast->kind == AST_NAME && ast->name == name;
+  for (int i = 0; ast && i < ast->count; i++) {
+    reads = reads || reads_name(ast->kids[i], name);
+  }
+  return reads;
+}
+
+// In a total the first two arguments of the update are those of each parameter in turn, as they come: it does not know
+// what the text has made of them for one.
+static bool total_reads_other(Elaborator *e, const Ast *expression) {
+  const UpdateUnit *unit = e->update->unit;
+  const Ast *formals = e->update->update ? e->update->update->kids[0] : NULL;
+  for (int i = 0; formals && e->frame->kind == FRAME_UPDATE && i < 2 && i < formals->count; i++) {
+    const Name name = formals->kids[i]->name;
+    const Object *now = frame_find(e->frame, name);
+    const ValueId came = i == 0 ? unit->p : unit->g;
+    if (now && (now->kind != OBJECT_VALUE || now->value != came) && reads_name(expression, name)) {
+      Diagnostic *error =
+          diag_error(e->diag, E035, expression->span,
+                     "'total' takes '%s' of each parameter as it comes, and here it is something else", name);
+      diag_help(e->diag, error, "give what it has become another name, and write out here how it is made");
+      return true;
+    }
+  }
+  return false;
+}
+
 Object update_total(Elaborator *e, const Ast *ast) {
   if (!e->update) {
     diag_error(e->diag, E035, ast->span, "'total' is for updates: it sums over all parameters");
@@ -111,9 +139,13 @@ Object update_total(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E030, ast->span, "'total' takes one value");
     return object_poison();
   }
+  const Ast *expression = ast->kids[0]->kids[0]->kids[0];
+  if (total_reads_other(e, expression)) {
+    return object_poison();
+  }
   ValueId value = (ValueId)map_get_or(&e->update->totals, map_key(ast), -1);
   if (value < 0) {
-    value = sum_over_parameters(e, ast->kids[0]->kids[0]->kids[0], ast->span);
+    value = sum_over_parameters(e, expression, ast->span);
     if (value < 0) {
       return object_poison();
     }
@@ -180,7 +212,12 @@ void check_update_state(Elaborator *e, const Ast *ast) {
   const Graph *graph = e->graph;
   const Object *own = frame_find(e->frame, ast->name);
   const Object *p = frame_find(e->frame, e->update->update->kids[0]->kids[0]->name);
-  if (!own || own->kind != OBJECT_VALUE || !p || p->kind != OBJECT_VALUE) {
+  if (!own) {
+    diag_error(e->diag, E035, ast->span, "the state of an update stands outside of `if` and `repeat`");
+    frame_set(e, e->frame, ast->name, object_poison());
+    return;
+  }
+  if (own->kind != OBJECT_VALUE || !p || p->kind != OBJECT_VALUE) {
     return;  // an assignment ahead of it has the name, which is an error of its own
   }
   const Node *made = graph_producer(graph, own->value);
@@ -304,6 +341,7 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
   const Persistent *first = &e->graph->persistent.at[unit->members[0]];
   Arguments bound = with_gradient(e, unit, call, arguments);
   e->update->update = update;
+  e->update->unit = unit;
   e->graph->scope = graph_scope(e->graph, first->scope, update->name, unit->count > 1 ? update->name : first->name, -1);
   Frame *frame = frame_push(e, FRAME_UPDATE, update, name_of(e->names, ""));
   bool good = update_takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
