@@ -293,4 +293,7 @@ bool optimizer_freezes(const Elaborator *e, const Persistent *parameter);
 // total(expression), for builtins.c.
 Object update_total(Elaborator *e, const Ast *ast);
 
+// A statement of an update that keeps state: is what it says of axes what it has?
+void check_update_state(Elaborator *e, const Ast *ast);
+
 #endif

@@ -159,6 +159,7 @@ void run_state(Elaborator *e, const Ast *ast) {
       diag_error(e->diag, E035, ast->kids[4]->span,
                  "'combine' is for the state of a model: an update runs once a step");
     }
+    check_update_state(e, ast);
     return;  // updates.c has declared it
   }
   if (in_composite(e)) {

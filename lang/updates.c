@@ -102,6 +102,34 @@ static ValueId sum_over_parameters(Elaborator *e, const Ast *expression, Span sp
   return total;
 }
 
+static bool reads_name(const Ast *ast, Name name) {
+  bool reads = ast && ast->kind == AST_NAME && ast->name == name;
+  for (int i = 0; ast && i < ast->count; i++) {
+    reads = reads || reads_name(ast->kids[i], name);
+  }
+  return reads;
+}
+
+// In a total the first two arguments of the update are those of each parameter in turn, as they come: it does not know
+// what the text has made of them for one.
+static bool total_reads_other(Elaborator *e, const Ast *expression) {
+  const UpdateUnit *unit = e->update->unit;
+  const Ast *formals = e->update->update ? e->update->update->kids[0] : NULL;
+  for (int i = 0; formals && e->frame->kind == FRAME_UPDATE && i < 2 && i < formals->count; i++) {
+    const Name name = formals->kids[i]->name;
+    const Object *now = frame_find(e->frame, name);
+    const ValueId came = i == 0 ? unit->p : unit->g;
+    if (now && (now->kind != OBJECT_VALUE || now->value != came) && reads_name(expression, name)) {
+      Diagnostic *error =
+          diag_error(e->diag, E035, expression->span,
+                     "'total' takes '%s' of each parameter as it comes, and here it is something else", name);
+      diag_help(e->diag, error, "give what it has become another name, and write out here how it is made");
+      return true;
+    }
+  }
+  return false;
+}
+
 Object update_total(Elaborator *e, const Ast *ast) {
   if (!e->update) {
     diag_error(e->diag, E035, ast->span, "'total' is for updates: it sums over all parameters");
@@ -111,9 +139,13 @@ Object update_total(Elaborator *e, const Ast *ast) {
     diag_error(e->diag, E030, ast->span, "'total' takes one value");
     return object_poison();
   }
+  const Ast *expression = ast->kids[0]->kids[0]->kids[0];
+  if (total_reads_other(e, expression)) {
+    return object_poison();
+  }
   ValueId value = (ValueId)map_get_or(&e->update->totals, map_key(ast), -1);
   if (value < 0) {
-    value = sum_over_parameters(e, ast->kids[0]->kids[0]->kids[0], ast->span);
+    value = sum_over_parameters(e, expression, ast->span);
     if (value < 0) {
       return object_poison();
     }
@@ -130,10 +162,11 @@ static ValueId make_state(Elaborator *e, const UpdateUnit *unit, const Ast *upda
     Persistent made = parameter;
     made.name = name_format(e->names, "%s.%s.%s", update->name, state->name, parameter.name);
     made.role = ROLE_OPTIMIZER_STATE;
+    made.initial = 0;
     made.like = parameter.name;
     made.span = state->span;
     made.value = -1;
-    Object object = make_persistent(e, made, NULL, state->kids[3]);
+    Object object = make_persistent(e, made, NULL, NULL);
     if (object.kind != OBJECT_VALUE) {
       return -1;
     }
@@ -158,6 +191,57 @@ static bool make_states(Elaborator *e, const UpdateUnit *unit, const Ast *update
     }
   }
   return true;
+}
+
+// State of updates begins as memory does.
+static void check_first_value(Elaborator *e, const Ast *ast) {
+  const Ast *random = ast->kids[2], *constant = ast->kids[3], *said = random ? random : constant;
+  const Object first = constant ? evaluate(e, constant) : object_number(random ? random->number : 0, false, ast->span);
+  const bool number = first.kind == OBJECT_NUMBER && (!random || random->kind == AST_NUMBER);
+  if (said && first.kind != OBJECT_POISON && !(number && first.number == 0)) {
+    Diagnostic *error = diag_error(e->diag, E070, said->span, "this version begins the state of an update with 0");
+    diag_help(e->diag, error,
+              "keep what it differs by: `state %s like %s = 0;`, and add the first value where it is read", ast->name,
+              e->update->update->kids[0]->kids[0]->name);
+  }
+}
+
+// The axes that the state of an update is said to have are those that it has: its parameter's.
+void check_update_state(Elaborator *e, const Ast *ast) {
+  check_first_value(e, ast);
+  const Graph *graph = e->graph;
+  const Object *own = frame_find(e->frame, ast->name);
+  const Object *p = frame_find(e->frame, e->update->update->kids[0]->kids[0]->name);
+  if (!own) {
+    diag_error(e->diag, E035, ast->span, "the state of an update stands outside of `if` and `repeat`");
+    frame_set(e, e->frame, ast->name, object_poison());
+    return;
+  }
+  if (own->kind != OBJECT_VALUE || !p || p->kind != OBJECT_VALUE) {
+    return;  // an assignment ahead of it has the name, which is an error of its own
+  }
+  const Node *made = graph_producer(graph, own->value);
+  const Shape all = graph_shape(graph, p->value);
+  const Shape one = graph_shape(graph, made->op == OP_PACK ? made->operands[0] : own->value);
+  Shape said = {0};
+  int stack, in;
+  if (ast->kids[0] && !evaluate_axes(e, ast->kids[0], &said, &stack, &in)) {
+    return;
+  }
+  const Object like = ast->kids[1] ? evaluate(e, ast->kids[1]) : object_poison();
+  if (ast->kids[1] && like.kind == OBJECT_POISON) {
+    return;
+  }
+  said = like.kind == OBJECT_VALUE ? graph_shape(graph, like.value) : said;
+  const bool same = like.kind == OBJECT_VALUE || ast->kids[0] ? shape_same_set(&said, &one) : !ast->kids[1];
+  if (!same && !(like.kind == OBJECT_VALUE && shape_same_set(&said, &all))) {
+    Diagnostic *error = diag_error(
+        e->diag, E070, ast->kids[ast->kids[0] ? 0 : 1]->span,
+        "this version keeps the state of an update along the axes of its parameter, all of them and no other");
+    diag_help(e->diag, error, "write `state %s like %s = 0;`; what is to be one number is its mean, `mean(%s)`",
+              ast->name, e->update->update->kids[0]->kids[0]->name, ast->name);
+    frame_set(e, e->frame, ast->name, object_poison());
+  }
 }
 
 // Notes an assignment, unless this step is skipped; all are made at the end, when everything has read the old values.
@@ -211,6 +295,45 @@ static Arguments with_gradient(Elaborator *e, const UpdateUnit *unit, const Ast 
   return with;
 }
 
+// Does a value fit what it becomes, a parameter of the unit or its state? An axis that it lacks has the same number all
+// along.
+static bool fits_unit(Elaborator *e, const UpdateUnit *unit, const char *what, const Object *object, ValueId value) {
+  const Persistent *first = &e->graph->persistent.at[unit->members[0]];
+  const Shape all = graph_shape(e->graph, unit->p), has = graph_shape(e->graph, value);
+  if (shape_contains(&all, &has) || shape_contains(&first->shape, &has)) {
+    return true;
+  }
+  Shape shown = {0};
+  for (int i = 0; i < has.count; i++) {
+    if (has.axis[i] != unit->axis) {  // that of the pack
+      shape_push(&shown, has.axis[i]);
+    }
+  }
+  Diagnostic *error = diag_error(e->diag, E022, object->span, "the parameter '%s' has axes %s, %s has %s", first->name,
+                                 axes_text(e, &first->shape), what, axes_text(e, &shown));
+  diag_help(e->diag, error, "name axes back that were renamed: `x[in -> a]` is undone by `x[a -> in]`");
+  return false;
+}
+
+// What the states have become is kept.
+static bool assign_states(Elaborator *e, const UpdateUnit *unit, const ValueList *states, const Name *names,
+                          ValueId finite) {
+  const Ast *update = e->update->update;
+  bool good = true;
+  for (int i = 0; i < states->count; i++) {
+    const Object *object = frame_find(e->frame, names[i]);
+    ValueId now;
+    if (object_tensor(e, *object, true, update->span, &now) && now != states->at[i]) {
+      const char *what = arena_format(e->arena, "the new value of its state '%s'", names[i]);
+      good = fits_unit(e, unit, what, object, now) && good;
+      if (good) {
+        assign(e, states->at[i], now, finite);
+      }
+    }
+  }
+  return good;
+}
+
 // *next: what the parameters become.
 static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *arguments, ValueId finite, ValueId *next) {
   const Ast *call = e->spec->text->optimizers.at[unit->rule].call;
@@ -218,6 +341,7 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
   const Persistent *first = &e->graph->persistent.at[unit->members[0]];
   Arguments bound = with_gradient(e, unit, call, arguments);
   e->update->update = update;
+  e->update->unit = unit;
   e->graph->scope = graph_scope(e->graph, first->scope, update->name, unit->count > 1 ? update->name : first->name, -1);
   Frame *frame = frame_push(e, FRAME_UPDATE, update, name_of(e->names, ""));
   bool good = update_takes_axes(update) ? bind_matrix(e, update, first, &bound, call->span)
@@ -234,13 +358,9 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
       frame->result = object_poison();
     }
     good = object_tensor(e, frame->result, true, update->span, &value);
+    good = good && assign_states(e, unit, &states, names, finite) &&
+           fits_unit(e, unit, "what the update returns", &frame->result, value);
     if (good) {
-      for (int i = 0; i < states.count; i++) {
-        ValueId now;
-        if (object_tensor(e, *frame_find(frame, names[i]), true, update->span, &now) && now != states.at[i]) {
-          assign(e, states.at[i], now, finite);
-        }
-      }
       *next = assign(e, unit->p, value, finite);
     }
   }

@@ -11,7 +11,8 @@ struct UpdateContext {
   Map totals;                 // AST of a total() to its value
   ValueList targets, values;  // of assignments
   const Ast *update;
-  ValueId *change;  // by unit: what is added to its parameters; -1: nothing
+  const UpdateUnit *unit;  // that it is run for
+  ValueId *change;         // by unit: what is added to its parameters; -1: nothing
 };
 
 // spike.c: is the loss of this step one of those that `spike` skips? -1: the recipe has no `spike`. *losses: the state

@@ -253,6 +253,58 @@ static void test_stages(void **state) {
   }
 }
 
+// A weight that layers of several stages share, whose largest numbers one stage sends to the one that has the history
+// when all its ranks have said theirs.
+static const char shared[] =
+    "import std.nn;\n"
+    "model shared {\n"
+    "  axis batch, seq, vocab = 32, layers = 4, embed = 16, ffn = 32;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  x = embedding(tokens over vocab to embed, name = table);\n"
+    "  repeat layers {\n"
+    "    h = tanh(linear(rms_norm(x over embed, name = norm) over embed to ffn, name = up, share = true));\n"
+    "    x = x + linear(h over ffn to embed, name = down);\n"
+    "  }\n"
+    "  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));\n"
+    "}\n"
+    "recipe r { model shared(); batch = 8; seq = 16; steps = 9; }\n"
+    "layout ranks { mesh dp = 2; batch -> dp; microbatches = 4; }\n"
+    "layout stages { mesh pp = 2, dp = 2; layers -> pp; batch -> dp; microbatches = 4; }\n"
+    "layout chunks { mesh pp = 2, dp = 2; layers -> pp; batch -> dp; schedule interleaved(chunks = 2);\n"
+    "  microbatches = 4; }\n"
+    "layout z3 { mesh pp = 2, dp = 2; layers -> pp; batch -> dp; param, grad, state -> dp; schedule zero_bubble;\n"
+    "  microbatches = 4; }\n";
+
+static void shared_losses(const char *layout, double *loss) {
+  Error error = {0};
+  Arena *arena = arena_create();
+  LayoutRun *run = layout_compile_text(arena_format(arena, "%sprecision mine { %s }\n", shared, policy),
+                                       &(CompileOptions){.precision = "mine", .layout = layout});
+  if (!layout_open(run, 30, &error)) {
+    layout_fail("%s", error.text);
+  }
+  outcome_program(run, layout, PROGRAM_INITIALISE, 0);
+  for (int step = 1; step <= STEPS; step++) {
+    loss[step - 1] = step_of(run, PROGRAM_TRAIN, step);
+  }
+  layout_close(run);
+  arena_destroy(arena);
+}
+
+static void test_shared(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"stages", "chunks", "z3"};
+  double one[STEPS];
+  shared_losses("ranks", one);
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    double loss[STEPS];
+    shared_losses(layouts[i], loss);
+    for (int step = 0; step < STEPS; step++) {
+      assert_true(apart(loss[step], one[step]) < 1e-5);
+    }
+  }
+}
+
 // Only the last stage has histories.
 static void test_last_stage(void **state) {
   (void)state;
@@ -303,9 +355,9 @@ static void test_plans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which), cmocka_unit_test(test_same),   cmocka_unit_test(test_maxima),
-      cmocka_unit_test(test_once),  cmocka_unit_test(test_stages), cmocka_unit_test(test_last_stage),
-      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which),      cmocka_unit_test(test_same),   cmocka_unit_test(test_maxima),
+      cmocka_unit_test(test_once),       cmocka_unit_test(test_stages), cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,6 +129,42 @@ static bool find_recorded(const Graph *graph, NodeId id, const int *uses, Record
   return true;
 }
 
+// By value: one more than the first place among the nodes of the step that reads it; 0: none does.
+static void find_readers(const Graph *graph, RegionId region, int place, int *reader) {
+  const Region *at = &graph->regions.at[region];
+  for (int i = 0; i < at->nodes.count; i++) {
+    const Node *node = graph_node(graph, at->nodes.at[i]);
+    const int here = place < 0 ? i + 1 : place;
+    for (int k = 0; k < node->operand_count; k++) {
+      int *first = &reader[node->operands[k]];
+      *first = *first ? *first : here;
+    }
+    if (node->region >= 0) {
+      find_readers(graph, node->region, here, reader);
+    }
+  }
+  for (int i = 0; i < at->results.count && place >= 0; i++) {
+    int *first = &reader[at->results.at[i]];
+    *first = *first ? *first : place;
+  }
+}
+
+// What all ranks say of a recorded number, which stands in the place of it.
+static ValueId say_to_all(Graph *graph, const Recorded *recorded) {
+  const Node one = *graph_node(graph, recorded->found);
+  const ValueId most = graph_node(graph, recorded->recorded)->first_result;
+  graph_follow(graph, graph_node(graph, recorded->recorded));
+  const NodeInit same = {NODE_INIT, .text = one.text, .integer = one.integer, .number = one.number};
+  const ValueId made = graph_add1(graph, OP_ALL_REDUCE, same, most);
+  graph_producer(graph, made)->why = one.why;
+  graph_producer(graph, made)->rule = one.rule;
+  graph_value(graph, made)->name = graph_value(graph, one.first_result)->name;
+  graph_node(graph, recorded->kept)->operands[1] = one.operands[0];
+  return made;
+}
+
+// Together, behind the last of them; but in front of what reads one of them before that, as what sends it to the stage
+// that has the history.
 static void leave_microbatches(Compilation *c) {
   Graph *graph = c->graph;
   ARRAY(Recorded) all = {0};
@@ -148,23 +184,28 @@ static void leave_microbatches(Compilation *c) {
   }
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + all.count + 1);
   memset(replace, -1, sizeof *replace * (size_t)(graph->values.count + all.count));
+  int *reader = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
+  find_readers(graph, 0, -1, reader);
+  bool *early = ARENA_ARRAY(c->arena, bool, old.count + 1);  // by place: does something there read one of them?
+  int *place = ARENA_ARRAY(c->arena, int, all.count);        // by number: in front of what it is said
+  for (int j = 0; j < all.count; j++) {
+    const int first = reader[graph_node(graph, all.at[j].recorded)->first_result];
+    place[j] = first > 0 && first - 1 <= last ? first - 1 : last + 1;
+    early[place[j]] = true;
+  }
   const GraphPlace before = graph_place(graph);
   ValueId *made = ARENA_ARRAY(c->arena, ValueId, all.count);
   graph_rewrite(graph, 0);
   graph->region = 0;
-  for (int i = 0; i < old.count; i++) {
-    array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
-    for (int j = 0; i == last && j < all.count; j++) {
-      const Node one = *graph_node(graph, all.at[j].found);
-      const ValueId most = graph_node(graph, all.at[j].recorded)->first_result;
-      graph_follow(graph, graph_node(graph, all.at[j].recorded));
-      const NodeInit same = {NODE_INIT, .text = one.text, .integer = one.integer, .number = one.number};
-      made[j] = graph_add1(graph, OP_ALL_REDUCE, same, most);
-      graph_producer(graph, made[j])->why = one.why;
-      graph_producer(graph, made[j])->rule = one.rule;
-      graph_value(graph, made[j])->name = graph_value(graph, one.first_result)->name;
-      graph_node(graph, all.at[j].kept)->operands[1] = one.operands[0];
-      replace[most] = made[j];
+  for (int i = 0; i <= old.count; i++) {
+    for (int j = 0; early[i] && j < all.count; j++) {
+      if (place[j] == i) {
+        made[j] = say_to_all(graph, &all.at[j]);
+        replace[graph_node(graph, all.at[j].recorded)->first_result] = made[j];
+      }
+    }
+    if (i < old.count) {
+      array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }
   graph_replace_values(graph, replace);

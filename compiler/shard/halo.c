@@ -82,8 +82,9 @@ static const Node *slice_of(const Halo *h, const Node *shard) {
   const Node *slice = shard->op == OP_SHARD ? made_by(h, shard->operands[0], OP_SLICE) : NULL;
   const Node *pad = slice ? pad_of(h, slice) : NULL;
   const Node *gather = pad ? graph_producer(h->graph, pad->operands[0]) : NULL;
-  return gather && shard->integer == gather->integer && shard->axis == slice->axis2 &&
-                 size_of(h, shard->axis2) == size_of(h, gather->axis)
+  const Axis *part = gather ? &h->graph->axes.at[shard->axis2] : NULL;  // a pad may go to an axis of another form
+  return gather && shard->integer == gather->integer && shard->axis == slice->axis2 && !part->zigzag &&
+                 part->size == size_of(h, gather->axis)
              ? slice
              : NULL;
 }
