@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ enum {  // errors of JSON-RPC and of the protocol
   RPC_INVALID = -32600,
   RPC_NO_METHOD = -32601,
   RPC_PARAMETERS = -32602,
-  RPC_NOT_INITIALIZED = -32002
+  RPC_NOT_INITIALIZED = -32002,
+  RPC_FAILED = -32803
 };
 
 typedef struct {
@@ -199,8 +201,10 @@ static void did_change(Server *s, const json_t *parameters) {
     return;
   }
   size_t i;
+  document->lost |= !json_is_array(changes);
   json_array_foreach((json_t *)changes, i, change) {
     if (!document_change(document, change, s->workspace.encoding)) {
+      document->lost = true;
       notify(s, "a change of a text has no text or no range: it is ignored");
     }
   }
@@ -329,7 +333,9 @@ static void symbols(Server *s, const json_t *id, const json_t *parameters) {
 static void formatting(Server *s, const json_t *id, const json_t *parameters) {
   size_t offset;
   const Document *document = asked(s, id, parameters, false, &offset);
-  if (document) {
+  if (document && document->lost) {  // the edit would undo what is not known here
+    send_error(s, id, RPC_FAILED, "a change of this text could not be read: close it and open it again to format it");
+  } else if (document) {
     send_result(s, id, answer_formatting(&s->workspace, document));
   }
 }
@@ -402,10 +408,32 @@ static void run_notification(Server *s, const char *method, const json_t *parame
   }
 }
 
+// Any text may have had a change in it.
+static void lose_all(Server *s) {
+  for (int i = 0; i < s->workspace.count; i++) {
+    s->workspace.documents[i]->lost = true;
+  }
+}
+
+// Editors send halves of UTF-16 pairs as they stand in a text.
+static json_t *message_read(const char *body, size_t length, json_error_t *error) {
+  json_t *message = json_loadb(body, length, JSON_ALLOW_NUL, error);
+  char *copy = message ? NULL : malloc(length + 1);
+  if (copy) {
+    json_error_t again;
+    memcpy(copy, body, length);
+    copy[length] = '\0';
+    message = text_whole_pairs(copy, length) ? json_loadb(copy, length, JSON_ALLOW_NUL, &again) : NULL;
+    free(copy);
+  }
+  return message;
+}
+
 static void run_message(Server *s, const char *body, size_t length) {
   json_error_t error;
-  json_t *message = json_loadb(body, length, JSON_ALLOW_NUL, &error);
+  json_t *message = message_read(body, length, &error);
   if (!message) {
+    lose_all(s);
     char why[JSON_ERROR_TEXT_LENGTH + 64];
     snprintf(why, sizeof why, "the message is no JSON: %s", error.text);
     send_error(s, NULL, RPC_PARSE, why);
@@ -432,6 +460,7 @@ static void run_messages(Server *s) {
   size_t length;
   for (FrameResult result; !s->over && (result = frame_next(&s->reader, &body, &length, &why)) != FRAME_WAIT;) {
     if (result == FRAME_BAD) {
+      lose_all(s);
       send_error(s, NULL, strstr(why, "more than") ? RPC_INVALID : RPC_PARSE, why);
     } else {
       run_message(s, body, length);

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
@@ -169,4 +170,36 @@ const char *path_uri(Arena *arena, const char *path) {
     }
   }
   return uri;
+}
+
+// The number of a `\uXXXX` of JSON at `at`; -1: none stands there.
+static long escape_unit(const char *at, const char *end) {
+  if (end - at < 6 || at[0] != '\\' || at[1] != 'u' || strspn(at + 2, "0123456789abcdefABCDEF") < 4) {
+    return -1;
+  }
+  const char digits[] = {at[2], at[3], at[4], at[5], '\0'};
+  return strtol(digits, NULL, 16);
+}
+
+bool text_whole_pairs(char *json, size_t length) {
+  const char *end = json + length;
+  bool changed = false;
+  for (char *at = json; at < end; at++) {
+    if (*at != '\\') {
+      continue;
+    }
+    const long unit = escape_unit(at, end);
+    const bool high = unit >= 0xd800 && unit < 0xdc00, low = unit >= 0xdc00 && unit < 0xe000;
+    const long next = high ? escape_unit(at + 6, end) : -1;
+    if (high && next >= 0xdc00 && next < 0xe000) {
+      at += 11;
+    } else if (high || low) {
+      memcpy(at + 2, "fffd", 4);
+      at += 5;
+      changed = true;
+    } else {
+      at++;  // what is behind a backslash begins nothing
+    }
+  }
+  return changed;
 }

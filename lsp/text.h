@@ -31,4 +31,8 @@ bool text_word(const char *text, size_t length, size_t offset, size_t *begin, si
 const char *uri_path(Arena *arena, const char *uri);
 const char *path_uri(Arena *arena, const char *path);  // of an absolute path
 
+// Puts U+FFFD, one code unit as well, for each half of a UTF-16 pair that stands alone in the strings of a JSON text,
+// of which no UTF-8 can be made. `json` ends with a zero behind `length`. False: there was none.
+bool text_whole_pairs(char *json, size_t length);
+
 #endif

@@ -103,6 +103,7 @@ Document *workspace_open(Workspace *workspace, const char *uri, const char *text
     workspace->documents[workspace->count++] = document;
   }
   replace(document, 0, document->text.length, text, length);
+  document->lost = document->text.failed;
   document->version = version;
   return document;
 }
@@ -138,6 +139,7 @@ bool document_change(Document *document, const json_t *change, Encoding encoding
     }
   }
   replace(document, begin, end, json_string_value(text), json_string_length(text));
+  document->lost = document->text.failed || (document->lost && range);
   return !document->text.failed;
 }
 

@@ -13,6 +13,7 @@ typedef struct {
   char *path;   // where links lead; the URI of what is no file
   Buffer text;  // never NULL
   long long version;
+  bool lost;         // a change of it could not be read: the editor has another text
   bool dirty;        // it, or a text that it imports, is another since all of it was analysed
   bool fresh;        // the analysis, or the first half of it, is of the text as it is
   double due;        // when it is to be analysed, if it is dirty

@@ -205,7 +205,6 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
 }
 
 bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error) {
-  Interrupt interrupt;
   Ablate ablate = {.arena = arena_create(), .options = options, .lock = -1};
   *result = (AblateResult){0};
   if (!ablate.arena) {
@@ -216,14 +215,14 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
               choices_check(&ablate.choices, &options->base, error) && device_choose(&ablate, error) &&
               directory_make(&ablate, error);
   if (done) {
-    interrupt_install(&interrupt);
+    interrupt_install();
     for (int i = 0; done && i < ablate.count && !interrupt_requested(); i++) {
       ablate_row(&ablate, &ablate.rows[i]);
       done = row_keep(&ablate, i, error);
     }
     result->interrupted = interrupt_requested();
     done = ablate_end(&ablate, result, done ? error : &(Error){0}) && done;
-    interrupt_restore(&interrupt);
+    interrupt_restore();
   }
   log_close(&ablate.log);
   if (ablate.lock >= 0) {

@@ -35,21 +35,24 @@ static bool saved_checkpoint(Saved *saved, const char *path, Error *error) {
 }
 
 static bool saved_open(Saved *saved, const char *path, Error *error) {
-  char file[IO_PATH_MAX];
   Run run;
+  bool found;
   *saved = (Saved){.path = path, .step = -1};
+  if (!io_find_file(path, &found, error)) {
+    return false;
+  }
   if (!io_is_directory(path)) {
     const char *dot = strrchr(path, '.');
-    if (io_is_file(path) && (!dot || strcmp(dot, ".safetensors") != 0)) {
+    if (found && (!dot || strcmp(dot, ".safetensors") != 0)) {
       return error_set(error, 2, "%s is not a run, a checkpoint or a .safetensors file", path);
     }
     saved->has[0] = true;
-    return io_is_file(path) || error_set(error, 1, "there is no file or directory %s", path);
+    return found || error_set(error, 1, "there is no file or directory %s", path);
   }
-  if (!io_path(file, error, "%s/manifest.json", path)) {
+  if (!io_find_in(path, "manifest.json", &found, error)) {
     return false;
   }
-  if (io_is_file(file)) {
+  if (found) {
     return saved_checkpoint(saved, path, error);
   }
   if (!run_open(&run, path, error)) {

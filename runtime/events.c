@@ -110,16 +110,26 @@ void events_record_scalar(Buffer *out, double wall_time, int64_t step, const cha
   buffer_free(&summary);
 }
 
+// Takes off what a record that could not be written may have left: readers stop at half of one, and would see nothing
+// of what comes behind it. Tried again before the next one.
+static bool events_whole(Events *events, Error *error) {
+  events->torn = events->torn &&
+                 (ftruncate(events->fd, (off_t)events->bytes) != 0 || lseek(events->fd, events->bytes, SEEK_SET) < 0);
+  return !events->torn || error_set(error, 1, "cannot write %s, and its last record is torn", events->path);
+}
+
 static bool records_write(Events *events, Buffer *records, Error *error) {
   const bool failed = records->failed;
-  const bool done = !failed && io_write(NULL, events->fd, events->path, records->text, records->length, error);
+  const bool done = !failed && events_whole(events, error) &&
+                    io_write(NULL, events->fd, events->path, records->text, records->length, error);
   if (failed) {
     error_set(error, 3, "no memory for %s", events->path);
   } else if (done) {
     events->bytes += (int64_t)records->length;
-  } else if (ftruncate(events->fd, (off_t)events->bytes) != 0 || lseek(events->fd, events->bytes, SEEK_SET) < 0) {
-    // Readers stop at half a record: they would see nothing of what comes behind it.
-    error_set(error, 1, "cannot write %s, and its last record is torn", events->path);
+  } else {
+    Error still;
+    events->torn = true;
+    *error = events_whole(events, &still) ? *error : still;
   }
   buffer_free(records);
   return done;
@@ -146,8 +156,12 @@ static long long name_time(const char *directory, double now) {
 bool events_open(Events *events, const char *directory, int64_t resumed_at, Error *error) {
   char host[256] = "host";
   gethostname(host, sizeof host - 1);
+  for (char *at = host; *at; at++) {  // which the system does not look at
+    *at = *at == '/' || (unsigned char)*at < ' ' ? '_' : *at;
+  }
   events->fd = -1;
   events->bytes = 0;
+  events->torn = false;
   const double now = clock_wall();
   if (!io_path(events->path, error, "%s/" EVENTS_BEGIN "%lld.%s.%ld.0", directory, name_time(directory, now), host,
                (long)getpid()) ||

@@ -13,6 +13,7 @@
 typedef struct {
   int fd;         // -1: closed
   int64_t bytes;  // of the file
+  bool torn;      // half of a record may stand behind them
   char path[4096];
 } Events;
 

@@ -107,7 +107,7 @@ static bool inspect_run(const char *path, Buffer *out, Error *error) {
   if (!run_file(&run, "metrics.jsonl", file, error)) {
     return false;
   }
-  if (io_is_file(file) && !metrics_read(file, &points, &count, error)) {
+  if (!io_absent(file) && !metrics_read(file, &points, &count, error)) {
     return false;
   }
   double validation = NAN;
@@ -132,23 +132,28 @@ static bool inspect_run(const char *path, Buffer *out, Error *error) {
   return run_file(&run, "plan.mdlx", file, error) && inspect_artefact(file, out, error);
 }
 
-static bool has_file(const char *directory, const char *name) {
-  char path[IO_PATH_MAX];
-  Error ignored;
-  return io_path(path, &ignored, "%s/%s", directory, name) && io_is_file(path);
+static bool inspect_directory(const char *path, Buffer *out, Error *error) {
+  char hint[RUN_HINT_MAX];
+  bool checkpoint, run;
+  if (!io_find_in(path, "manifest.json", &checkpoint, error) || !io_find_in(path, "plan.mdlx", &run, error)) {
+    return false;
+  }
+  return checkpoint ? inspect_checkpoint(path, out, error)
+         : run      ? inspect_run(path, out, error)
+               : error_set(error, 1, "the directory %s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)%s",
+                           path, run_hint(path, hint));
 }
 
 bool inspect_path(const char *path, Buffer *out, Error *error) {
   size_t length = strlen(path);
-  char hint[RUN_HINT_MAX];
-  if (io_is_directory(path)) {
-    return has_file(path, "manifest.json") ? inspect_checkpoint(path, out, error)
-           : has_file(path, "plan.mdlx")
-               ? inspect_run(path, out, error)
-               : error_set(error, 1, "the directory %s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)%s",
-                           path, run_hint(path, hint));
+  bool file;
+  if (!io_find_file(path, &file, error)) {
+    return false;
   }
-  if (!io_is_file(path)) {
+  if (io_is_directory(path)) {
+    return inspect_directory(path, out, error);
+  }
+  if (!file) {
     return error_set(error, 1, "there is no file %s", path);
   }
   if (artefact_is(path)) {

@@ -1,6 +1,7 @@
 // interrupt.c: the flag and its handler.
 #include "runtime/interrupt.h"
 
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
@@ -38,26 +39,40 @@ static void handle(int number) {
 
 static const int signals[INTERRUPT_SIGNALS] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGXCPU, SIGPIPE};
 
-void interrupt_install(Interrupt *interrupt) {
-  requested = 0;
-  for (int i = 0; i < INTERRUPT_SIGNALS; i++) {
+// Threads may train at once: the first that begins installs the handlers, the last that ends puts back what was there.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int listening;
+static struct sigaction old[INTERRUPT_SIGNALS];
+
+void interrupt_install(void) {
+  pthread_mutex_lock(&lock);
+  const bool first_one = listening++ == 0;
+  if (first_one) {
+    requested = 0;
+  }
+  for (int i = 0; first_one && i < INTERRUPT_SIGNALS; i++) {
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_handler = signals[i] == SIGPIPE ? SIG_IGN : handle;
     action.sa_flags = SA_RESTART;
     sigfillset(&action.sa_mask);  // one after the other
-    sigaction(signals[i], &action, &interrupt->old[i]);
-    if (signals[i] == SIGHUP && interrupt->old[i].sa_handler == SIG_IGN) {
-      sigaction(signals[i], &interrupt->old[i], NULL);
+    sigaction(signals[i], &action, &old[i]);
+    if (signals[i] == SIGHUP && old[i].sa_handler == SIG_IGN) {
+      sigaction(signals[i], &old[i], NULL);
     }
   }
+  pthread_mutex_unlock(&lock);
 }
 
-void interrupt_restore(Interrupt *interrupt) {
-  for (int i = 0; i < INTERRUPT_SIGNALS; i++) {
-    sigaction(signals[i], &interrupt->old[i], NULL);
+void interrupt_restore(void) {
+  pthread_mutex_lock(&lock);
+  if (--listening == 0) {
+    for (int i = 0; i < INTERRUPT_SIGNALS; i++) {
+      sigaction(signals[i], &old[i], NULL);
+    }
+    requested = 0;
   }
-  requested = 0;
+  pthread_mutex_unlock(&lock);
 }
 
 bool interrupt_requested(void) {

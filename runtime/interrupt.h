@@ -9,14 +9,12 @@
 #include <stdbool.h>
 
 enum { INTERRUPT_SIGNALS = 6, INTERRUPT_TOGETHER_MS = 500 };
-typedef struct {
-  struct sigaction old[INTERRUPT_SIGNALS];
-} Interrupt;
 
 // SIGINT, SIGTERM, SIGUSR1 and SIGXCPU, by which schedulers warn, and, unless it is ignored, SIGHUP ask for an end; a
-// reader of stdout that goes away does not.
-void interrupt_install(Interrupt *interrupt);
-void interrupt_restore(Interrupt *interrupt);
+// reader of stdout that goes away does not. Several threads may listen at once: a signal asks all of them, until the
+// last has called interrupt_restore, as each does once.
+void interrupt_install(void);
+void interrupt_restore(void);
 bool interrupt_requested(void);
 
 #endif

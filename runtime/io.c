@@ -371,3 +371,16 @@ bool io_is_file(const char *path) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
+
+bool io_find_file(const char *path, bool *found, Error *error) {
+  struct stat info;
+  const bool known = stat(path, &info) == 0;
+  *found = known && S_ISREG(info.st_mode);
+  return known || errno == ENOENT || errno == ENOTDIR || io_failed("read", path, error);
+}
+
+bool io_find_in(const char *directory, const char *name, bool *found, Error *error) {
+  char path[IO_PATH_MAX];
+  *found = false;
+  return io_path(path, error, "%s/%s", directory, name) && io_find_file(path, found, error);
+}

@@ -70,5 +70,9 @@ bool io_named(const char *path);                 // something has this name: als
 uint64_t io_identity(const char *path);          // of what stands there now; 0: that cannot be known
 bool io_is_directory(const char *path);
 bool io_is_file(const char *path);
+// Is there a file? False, with `error` filled: that cannot be known.
+bool io_find_file(const char *path, bool *found, Error *error);
+// The same of a file in a directory.
+bool io_find_in(const char *directory, const char *name, bool *found, Error *error);
 
 #endif

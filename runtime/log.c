@@ -17,11 +17,26 @@ void log_start(Log *log, FILE *screen) {
       (Log){.screen = screen, .terminal = screen && isatty(fileno(screen)), .colour = screen && options_colour(screen)};
 }
 
+// Has a program that was killed, or had no space, left half of a line?
+static bool ends_torn(const char *path) {
+  int fd;
+  int64_t bytes;
+  char last = '\n';
+  Error ignored = {0};
+  if (!io_open_sized(path, &fd, &bytes, &ignored)) {
+    return false;
+  }
+  const bool read = bytes > 0 && io_read(fd, path, bytes - 1, &last, 1, &ignored);
+  close(fd);
+  return read && last != '\n';
+}
+
 bool log_open(Log *log, const char *path, Error *error) {
   int fd;
   if (!io_open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, &fd, error)) {
     return false;
   }
+  log->torn = ends_torn(path);
   log->file = fdopen(fd, "a");
   if (!log->file) {
     close(fd);

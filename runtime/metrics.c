@@ -194,6 +194,12 @@ static void write_shown(Buffer *text, const ShownList *list) {
   }
 }
 
+// Takes off what a line that could not be written may have left; tried again before the next one.
+static bool metrics_whole(Metrics *metrics, Error *error) {
+  metrics->torn = metrics->torn && ftruncate(metrics->fd, (off_t)metrics->bytes) != 0;
+  return !metrics->torn || error_set(error, 1, "cannot write %s, and its last line is torn", metrics->path);
+}
+
 bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   MetricsNumber numbers[METRICS_NUMBERS];
   Buffer text = {0};
@@ -214,9 +220,12 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   write_shown(&text, &line->measures);
   buffer_text(&text, "}\n");
   const bool failed = text.failed;
-  const bool written = !failed && io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
-  if (!failed && !written && ftruncate(metrics->fd, (off_t)metrics->bytes) != 0) {  // no half of a line stays
-    error_set(error, 1, "cannot write %s, and its last line is torn", metrics->path);
+  const bool written = !failed && metrics_whole(metrics, error) &&
+                       io_write(NULL, metrics->fd, metrics->path, text.text, text.length, error);
+  if (!failed && !written) {  // no half of a line stays
+    Error still;
+    metrics->torn = true;
+    *error = metrics_whole(metrics, &still) ? *error : still;
   }
   if (written && metrics->echo) {
     fputs(text.text, metrics->echo);

@@ -43,6 +43,7 @@ typedef struct {
   int fd;
   char *path;
   int64_t bytes;      // of the file
+  bool torn;          // half of a line may stand behind them
   size_t bad_line;    // the first that is no line of metrics; 0: all are
   int64_t bad_lines;  // how many
   int damaged;        // the number in the name of what is kept; 0: it has none

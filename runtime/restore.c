@@ -12,21 +12,17 @@ static bool run_of_checkpoint(const char *path, char run[IO_PATH_MAX], Error *er
   return io_path(run, error, "%s/../..", path);
 }
 
-static bool is_checkpoint(const char *path) {
-  char manifest[IO_PATH_MAX];
-  Error ignored;
-  return io_path(manifest, &ignored, "%s/manifest.json", path) && io_is_file(manifest);
-}
-
 // *direct: the path is that of a checkpoint.
 static bool restore_find(const char *path, char plan[IO_PATH_MAX], Run *run, bool *direct, Error *error) {
   char directory[IO_PATH_MAX];
-  *direct = is_checkpoint(path);
-  if (!(*direct ? run_of_checkpoint(path, directory, error) : io_path(directory, error, "%s", path)) ||
-      !run_open(run, directory, error) || !io_path(plan, error, "%s/plan.mdlx", directory)) {
+  bool found;
+  if (!io_find_in(path, "manifest.json", direct, error) ||
+      !(*direct ? run_of_checkpoint(path, directory, error) : io_path(directory, error, "%s", path)) ||
+      !run_open(run, directory, error) || !io_path(plan, error, "%s/plan.mdlx", directory) ||
+      !io_find_file(plan, &found, error)) {
     return false;
   }
-  if (!io_is_file(plan)) {
+  if (!found) {
     char hint[RUN_HINT_MAX];
     return error_set(error, 1, "%s is neither a run (plan.mdlx) nor a checkpoint (manifest.json)%s", directory,
                      run_hint(directory, hint));

@@ -601,18 +601,17 @@ void train_note(Trainer *t, const Error *error) {
 bool train_run(const PlanSet *set, const Backend *backend, const TrainOptions *options, TrainResult *result,
                Error *error) {
   Trainer *t;
-  Interrupt interrupt;
   *result = (TrainResult){.loss = NAN, .val_loss = NAN};
   if (!train_open(set, backend, options, &t, error)) {
     return false;
   }
-  interrupt_install(&interrupt);
+  interrupt_install();
   const bool done = trainer_loop(t, error) && train_end(t, result, error);
   if (!done) {
     trainer_rescue(t);
     train_note(t, error);
   }
-  interrupt_restore(&interrupt);
+  interrupt_restore();
   train_close(t);
   return done;
 }

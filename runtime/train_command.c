@@ -110,6 +110,12 @@ static int train_plan(const TrainValues *values, const char *input, MdlPlan **pl
   char path[4096];
   const size_t length = strlen(input);
   const bool run = mdl_run_is(input), named = length >= 5 && strcmp(input + length - 5, ".mdlx") == 0;
+  Error unseen = {0};
+  bool seen;
+  if (!run && is_directory(input) && !io_find_in(input, "plan.mdlx", &seen, &unseen)) {
+    fprintf(stderr, "mdl train: %s\n", unseen.text);
+    return unseen.status == 3 ? STATUS_MEMORY : STATUS_INPUT;
+  }
   if (!run && is_directory(input)) {
     char hint[RUN_HINT_MAX];
     fprintf(stderr, "mdl train: the directory %s is no run: it holds no plan.mdlx%s\n", input, run_hint(input, hint));

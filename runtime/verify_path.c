@@ -8,8 +8,21 @@
 #include <string.h>
 
 #include "runtime/checkpoint_files.h"
+#include "runtime/frozen.h"
 #include "runtime/metrics.h"
 #include "runtime/run.h"
+
+// Frozen parameters that a checkpoint leaves out, and that are no longer where it says: it is whole, and of no use.
+static void say_trunk_lost(const char *path, Buffer *out) {
+  Arena *arena = arena_create();
+  Frozen *frozen = NULL;
+  Error ignored = {0};
+  if (arena && checkpoint_frozen(arena, path, &frozen, &ignored) && frozen && io_absent(frozen->from)) {
+    buffer_format(out, "; the %d frozen parameters that it leaves out are no longer in %s: --trunk DIR says where",
+                  frozen->tensors.count, frozen->from);
+  }
+  arena_destroy(arena);
+}
 
 static bool one_verify(const char *path, Buffer *out, int64_t *damaged, bool *good, Error *error) {
   CheckpointFacts facts;
@@ -35,6 +48,7 @@ static bool one_verify(const char *path, Buffer *out, int64_t *damaged, bool *go
   if (isfinite(facts.val_loss)) {
     buffer_format(out, "; validation loss %.4f", facts.val_loss);
   }
+  say_trunk_lost(path, out);
   buffer_text(out, "\n");
   return true;
 }

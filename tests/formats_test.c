@@ -6,6 +6,7 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 #include <signal.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -75,6 +76,39 @@ static void files_end_at(rlim_t bytes) {
   assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
+// Half of a line is at the end of the file, and what is written or cut off by this number fails. The number of what it
+// was.
+static int unwritable(int fd, const char *path) {
+  const int kept = dup(fd), deaf = open(path, O_RDONLY);
+  assert_true(kept >= 0 && deaf >= 0);
+  assert_int_equal(write(kept, "{\"st", 4), 4);
+  assert_int_equal(dup2(deaf, fd), fd);
+  close(deaf);
+  return kept;
+}
+
+// Lines of metrics are whole too.
+static void test_torn_metrics(void **state) {
+  (void)state;
+  Metrics metrics;
+  Error error = {0};
+  const MetricsLine line = {.step = 3, .loss = 1.5};
+  MetricsPoint *points;
+  int64_t count, bad;
+  assert_true(metrics_open(&metrics, file_in("torn.jsonl"), 0, &error));
+  const int kept = unwritable(metrics.fd, metrics.path);
+  assert_false(metrics_write(&metrics, &line, &error));
+  assert_non_null(strstr(error.text, "its last line is torn"));
+  assert_int_equal(dup2(kept, metrics.fd), metrics.fd);
+  close(kept);
+  assert_true(metrics_write(&metrics, &line, &error));
+  assert_true(metrics_read_counting(metrics.path, &points, &count, &bad, &error));
+  assert_int_equal(count, 1);
+  assert_int_equal(bad, 0);
+  free(points);
+  metrics_close(&metrics);
+}
+
 // Readers stop at half a record, so none may stay in front of others.
 static void test_torn_events(void **state) {
   (void)state;
@@ -89,6 +123,13 @@ static void test_torn_events(void **state) {
   files_end_at(0);
   assert_false(torn);
   assert_int_equal(error.status, 1);
+  assert_true(events_line(&events, &line, &error));
+  // Where even what half of it left cannot be taken off, that is done before the next one.
+  const int kept = unwritable(events.fd, events.path);
+  assert_false(events_line(&events, &line, &error));
+  assert_non_null(strstr(error.text, "its last record is torn"));
+  assert_int_equal(dup2(kept, events.fd), events.fd);
+  close(kept);
   assert_true(events_line(&events, &line, &error));
   assert_true(io_read_file(events.path, 1 << 20, &text, &size, &error));
   assert_int_equal(size, events.bytes);
@@ -121,6 +162,15 @@ static void test_torn_log(void **state) {
   log_close(&log);
   assert_true(io_read_file(file_in("torn.txt"), 1 << 20, &text, &size, &error));
   assert_string_equal(text, "step\nsaved runs/a\nstep 2\n");
+  free(text);
+  // The same where a program was killed in the middle, and another goes on with the file.
+  FILE *file = fopen(file_in("torn.txt"), "w");
+  assert_true(file && fputs("saved run", file) >= 0 && fclose(file) == 0);
+  assert_true(log_open(&log, file_in("torn.txt"), &error));
+  log_note(&log, "restarted");
+  log_close(&log);
+  assert_true(io_read_file(file_in("torn.txt"), 1 << 20, &text, &size, &error));
+  assert_string_equal(text, "saved run\nrestarted\n");
   free(text);
 }
 
@@ -519,6 +569,7 @@ int main(void) {
       cmocka_unit_test(test_tensorboard),
       cmocka_unit_test(test_tensorboard_restart),
       cmocka_unit_test(test_torn_events),
+      cmocka_unit_test(test_torn_metrics),
       cmocka_unit_test(test_torn_log),
       cmocka_unit_test(test_bad_safetensors),
       cmocka_unit_test(test_random_safetensors),

@@ -101,7 +101,7 @@ bool constants_compare(Arena *arena, const Layer *layer, const ConstantsTaker *t
   if (!io_path(path, error, "%s/../../resolved.mdl", layer->path)) {
     return false;
   }
-  if (!io_is_file(path)) {  // a checkpoint by itself
+  if (io_absent(path)) {  // a checkpoint by itself
     return true;
   }
   const bool read = io_read_file(path, TEXT_MAX, &text, &size, &why) && numbers_of_text(arena, text, &c.there, &why);

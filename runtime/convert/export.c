@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "compiler/plan/artefact.h"
@@ -12,7 +13,7 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
 
-enum { TEXT_MAX = 64 << 20 };
+enum { TEXT_MAX = 64 << 20, PARTS_MAX = 100 };
 static const int64_t SHARD_BYTES = 5000000000;
 
 typedef struct {
@@ -95,6 +96,34 @@ static bool export_adapters(Export *x, Error *error) {
 
 // --- files ---
 
+// A new directory: one that a program left which was killed, and that had the same number, as in a container, would mix
+// its files into this one.
+static bool part_make(Export *x, Error *error) {
+  char above[IO_PATH_MAX];
+  const char *slash = strrchr(x->out, '/');
+  if (!io_path(above, error, "%.*s", slash ? (int)(slash - x->out) + 1 : 1, slash ? x->out : ".") ||
+      !io_make_path(above, error)) {
+    return false;
+  }
+  for (int n = 0; n < PARTS_MAX; n++) {
+    char more[16] = "";
+    snprintf(more, sizeof more, n > 0 ? "-%d" : "", n);
+    if (!io_path(x->part, error, "%s.part-%ld%s", x->out, (long)getpid(), more)) {
+      return false;
+    }
+    if (mkdir(x->part, 0777) == 0) {
+      const bool synced = io_sync_directory(NULL, above, error);
+      return synced || (rmdir(x->part), false);
+    }
+    if (errno != EEXIST) {
+      return io_failed("create directory", x->part, error);
+    }
+  }
+  return error_set(error, 1,
+                   "there are %d directories %s.part-%ld already, which killed programs have left; remove them",
+                   PARTS_MAX, x->out, (long)getpid());
+}
+
 // All is written into a directory beside the one that is asked for, which takes its name when it is whole: one that is
 // killed leaves NAME.part-N and nothing under the name itself. An empty directory in its place goes first, so that one
 // that cannot be replaced, such as a mounted volume, is an error before anything is written.
@@ -107,8 +136,7 @@ static bool part_create(Export *x, Error *error) {
   if (length == 0) {
     return error_set(error, 1, "the name of the directory is empty");
   }
-  if (!io_path(x->out, error, "%.*s", (int)length, out) ||
-      !io_path(x->part, error, "%s.part-%ld", x->out, (long)getpid())) {
+  if (!io_path(x->out, error, "%.*s", (int)length, out)) {
     return false;
   }
   if (rmdir(x->out) != 0 && errno != ENOENT) {
@@ -118,7 +146,7 @@ static bool part_create(Export *x, Error *error) {
                            "cannot make the directory %s: %s; give one with -o that is not there yet", x->out,
                            strerror(errno));
   }
-  return io_make_path(x->part, error);
+  return part_make(x, error);
 }
 
 // The names of all files are on the disk before that of the directory.

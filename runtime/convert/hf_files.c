@@ -11,7 +11,7 @@ enum { JSON_MAX = 256 << 20, SHARDS_MAX = 4096 };
 bool hf_is(const char *path) {
   char config[IO_PATH_MAX];
   Error ignored;
-  return io_path(config, &ignored, "%s/config.json", path) && io_is_file(config);
+  return io_path(config, &ignored, "%s/" HF_CONFIG, path) && io_is_file(config);
 }
 
 bool hf_json(const char *path, json_t **root, Error *error) {

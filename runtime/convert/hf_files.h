@@ -22,6 +22,7 @@ typedef struct {
 } HfTensor;
 
 bool hf_json(const char *path, json_t **object, Error *error);  // of a file; to be dropped by json_decref
+#define HF_CONFIG "config.json"
 bool hf_is(const char *path);  // is there a config.json in this directory?
 
 bool hf_open(const char *path, HfFiles *files, Error *error);

@@ -299,10 +299,14 @@ static bool not_there(const char *from, Error *error) {
 // What was named may be adapters alone, which say what they are for.
 static bool import_find(Import *m, Error *error) {
   HfFiles files = {0};
+  bool peft, hf;
   m->from = m->options->from;
   m->adapters = m->options->adapters;
-  if (!peft_is(m->from)) {
-    return hf_is(m->from) || not_there(m->from, error);
+  if (!io_find_in(m->from, PEFT_CONFIG, &peft, error)) {
+    return false;
+  }
+  if (!peft) {
+    return io_find_in(m->from, HF_CONFIG, &hf, error) && (hf || not_there(m->from, error));
   }
   m->adapters = m->from;
   const bool done = peft_open(m->adapters, &files, error) && peft_base(m->arena, &files, &m->from, error);

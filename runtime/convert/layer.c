@@ -32,11 +32,14 @@ static bool saved_layer(Arena *arena, Layer *layer, const char *path, Error *err
 
 bool layer_open(Arena *arena, const char *path, Layer *layer, Error *error) {
   *layer = (Layer){.path = arena_format(arena, "%s", path)};
-  if (hf_is(path)) {
+  bool hf;
+  if (!io_find_in(path, HF_CONFIG, &hf, error) || (!hf && !io_find_in(path, PEFT_CONFIG, &layer->peft, error))) {
+    return false;
+  }
+  if (hf) {
     return hf_open(path, &layer->files, error);
   }
-  if (peft_is(path)) {
-    layer->peft = true;
+  if (layer->peft) {
     return peft_open(path, &layer->files, error);
   }
   return saved_layer(arena, layer, path, error);

@@ -14,13 +14,11 @@
 enum { TEXT_MAX = 64 << 20 };
 
 static bool saved_find(Saved *s, const char *from, Error *error) {
-  char manifest[IO_PATH_MAX], text[IO_PATH_MAX];
+  char text[IO_PATH_MAX];
   Run run;
-  if (!io_path(manifest, error, "%s/manifest.json", from)) {
-    return false;
-  }
-  const bool direct = io_is_file(manifest);
-  if (!(direct ? io_path(s->run, error, "%s/../..", from) : io_path(s->run, error, "%s", from)) ||
+  bool direct;
+  if (!io_find_in(from, "manifest.json", &direct, error) ||
+      !(direct ? io_path(s->run, error, "%s/../..", from) : io_path(s->run, error, "%s", from)) ||
       !run_open(&run, s->run, error)) {
     return false;
   }

@@ -92,12 +92,15 @@ bool source_mapping(Arena *arena, const char *file, const char *type, const char
 // --- directories, one over the other ---
 
 bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
-  char manifest[IO_PATH_MAX];
+  static const char *const marks[] = {HF_CONFIG, PEFT_CONFIG, "manifest.json"};
   Run run;
-  if (!io_path(manifest, error, "%s/manifest.json", path)) {
-    return false;
+  bool marked = false;
+  for (size_t i = 0; i < sizeof marks / sizeof *marks && !marked; i++) {
+    if (!io_find_in(path, marks[i], &marked, error)) {
+      return false;
+    }
   }
-  if (hf_is(path) || peft_is(path) || io_is_file(manifest)) {
+  if (marked) {
     return io_path(found, error, "%s", path);
   }
   if (io_is_file(path)) {

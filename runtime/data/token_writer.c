@@ -179,10 +179,10 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }
 
-// The file in the place that is its own, and only then without its lock.
+// The file, which was flushed, in the place that is its own, and only then without its lock.
 static bool file_finish(int *fd, const char *path, const char *out, Error *error) {
   Error ignored;
-  const bool placed = io_sync(NULL, *fd, path, error) && io_rename(NULL, path, out, error);
+  const bool placed = io_rename(NULL, path, out, error);
   const bool closed = io_close(*fd, out, placed ? error : &ignored);
   *fd = -1;
   return placed && closed;
@@ -204,7 +204,9 @@ static bool writer_finish(TokenWriter *w, Error *error) {
   if (w->chat && chat_answers(w->chat) == 0) {
     return chat_unanswered(w->chat, "what is read", error);
   }
-  return (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error)) &&
+  // Both are on the disk before either has its name: where one has no space, what was there stays as it was.
+  return (!w->chat || io_sync(NULL, w->mask_fd, w->mask, error)) && io_sync(NULL, w->fd, w->path, error) &&
+         (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error)) &&
          file_finish(&w->fd, w->path, w->out, error);
 }
 

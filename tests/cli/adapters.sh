@@ -242,6 +242,8 @@ done
 
 # Frozen weights move: every command says so and what to do, and takes them from there, if they are the same.
 mv base-hf moved
+expect 0 "$MDL" verify alone
+mentions out "whole" "frozen parameters that it leaves out are no longer in $PWD/base-hf: --trunk DIR says where"
 for command in "eval alone" "generate alone --prompt a --tokens 2 --tokenizer bytes" "convert alone --merge -o wrong" \
     "convert alone --to hf -o wrong --merge" "train alone --resume --steps 4 --device cpu" \
     "train tune.mdl --recipe tune --from alone --out wrong-run --device cpu"; do

@@ -23,6 +23,18 @@ paste <(od -An -v -w2 -tu2 talks.bin) <(od -An -v -w1 -tu1 talks.bin.mask) | awk
 mentions marked "^<|im_start|>user/What is 1 and one?<|im_end|>/<|im_start|>assistant/[It is 2.<|im_end|>]/[~]^<" \
   "user/And 1 and two?<|im_end|>/<|im_start|>assistant/[That is 3.<|im_end|>]/[~]^<"
 
+# Tokens and their mask are replaced together: where the second has no space, the first is what it was too.
+if command -v strace > /dev/null && strace -qq true 2> /dev/null; then
+  before=$(sha256sum talks.bin talks.bin.mask)
+  head -n 40 talks.jsonl > fewer.jsonl
+  for n in 1 2; do
+    expect 1 strace -f -qq -o trace -e trace=fsync -e inject=fsync:error=ENOSPC:when=$n \
+      "$MDL" data encode fewer.jsonl --chat --raw -o talks.bin
+    same "what stood there before fsync $n failed" "$(sha256sum talks.bin talks.bin.mask)" "$before"
+    [ ! -e talks.bin.part ] || die "a part is left"
+  done
+fi
+
 train chat.mdl --steps 8 --eval-every 4 --out one
 mentions out "mdl generate one --chat --prompt TEXT"
 expect 0 "$MDL" train chat.mdl --steps 8 --eval-every 4 --out micro --layout micro

@@ -37,6 +37,11 @@ round() {
   same "$1: config.json" "$(cat "$1-hf/config.json")" "$(cat "$1-again/config.json")"
 }
 round llama "$SIZES"
+# What a killed program of the same number left, as in a container, is not mixed into what is made.
+bash -c 'mkdir "stale-hf.part-$$" && echo {} > "stale-hf.part-$$/model.safetensors.index.json" && exec "$0" convert llama-run --to hf -o stale-hf' \
+  "$MDL" > out
+same "beside what a killed program left" "$(ls stale-hf)" "$(ls llama-hf)"
+ls stale-hf.part-*/model.safetensors.index.json > /dev/null || die "what another left was removed"
 round gpt2 "vocab = 256, places = 16, embed = 16, layers = 2, heads = 2"
 round bloom "vocab = 256, embed = 16, layers = 2, heads = 2"
 round gemma "vocab = 256, embed = 16, layers = 2, group = 2, hd = 8, ffn = 24"

@@ -26,6 +26,27 @@ for file in metrics.jsonl log.txt plan.mdlx checkpoints/step-00000002/manifest.j
   rm "run/$file"
   mv kept "run/$file"
 done
+# A host may have any name: events are named by it.
+if unshare -u sh -c 'printf %s "a/../b" > /proc/sys/kernel/hostname' 2> /dev/null; then
+  # shellcheck disable=SC2016
+  expect 0 unshare -u sh -c 'printf %s "a/../b" > /proc/sys/kernel/hostname && exec "$@"' sh \
+    "$MDL" train "$SMALL" --steps 1 --out hosted
+  ls hosted/events.out.tfevents.*.a_.._b.* > /dev/null || die "no events: $(ls hosted)"
+fi
+
+# What cannot be looked at, here a link in a circle, is neither absent nor damaged.
+mkdir circle
+for file in manifest.json plan.mdlx config.json adapter_config.json; do
+  ln -s $file circle/$file
+done
+for command in inspect verify eval "generate --prompt A" "convert --to hf -o made" "convert -o made" "train --resume"; do
+  # shellcheck disable=SC2086
+  said 1 "cannot read circle/" "$MDL" $command circle
+done
+said 1 "cannot read circle/config.json: Too many levels" "$MDL" train "$SMALL" --from circle --out made
+said 2 "cannot read circle/manifest.json" "$MDL" diff circle run
+said 2 "cannot read circle/plan.mdlx" "$MDL" diff circle/plan.mdlx run
+[ ! -e made ] || die "what cannot be looked at was made something of"
 train "$ROOT/examples/layouts.mdl" --data "$ROOT/LICENSE" --layout tp2 --steps 1 --out two
 rm two/resolved.mdl
 mkfifo two/resolved.mdl

@@ -1,5 +1,6 @@
 """session.py: what an editor asks for, one after the other: diagnostics, hovers, definitions, symbols, completion, format."""
 
+import json
 import os
 import pathlib
 import time
@@ -276,8 +277,35 @@ def formatting(client, uri, text):
     edits = client.ask("textDocument/formatting", ask)
     check(len(edits) == 1 and edits[0]["newText"] == formatted, edits)
     check(edits[0]["range"]["end"] == {"line": formatted.count("\n"), "character": 0}, edits)
+    lost_changes(client, uri, formatted)
     client.change(uri, [{"text": BROKEN}])
     check(client.ask("textDocument/formatting", ask) is None, "a text with errors stays")
+
+
+def lost_changes(client, uri, text):
+    """An edit over a text in which something is not known here would undo that for its writer."""
+    ask = {"textDocument": {"uri": uri}, "options": {"tabSize": 2, "insertSpaces": True}}
+    loose = text.replace("  batch = 4;", "batch=4 ;")
+    backwards = {"start": {"line": 3, "character": 0}, "end": {"line": 2, "character": 0}}
+    wrong = ({"contentChanges": [{"range": backwards, "text": "x"}]}, {"contentChanges": [{}]}, {"contentChanges": 5})
+    for change in wrong:
+        client.change(uri, [{"text": loose}])
+        check(len(client.ask("textDocument/formatting", ask)) == 1, "all of the text again")
+        client.notify("textDocument/didChange", {"textDocument": {"uri": uri, "version": 90}, **change})
+        check(client.refused("textDocument/formatting", ask) == -32803, change)
+        client.change(uri, [{"range": {"start": {"line": 0, "character": 0}, "end": {"line": 0, "character": 0}}, "text": "\n"}])
+        check(client.refused("textDocument/formatting", ask) == -32803, "a further change")
+    client.change(uri, [{"text": loose}])
+    client.send(b"{\"jsonrpc\": ")
+    check(client.refused("textDocument/formatting", ask) == -32803, "a message that may have been a change")
+    client.change(uri, [{"text": loose}])
+    # Half of a pair is one unit of UTF-16 and no UTF-8; a whole one, and a backslash before a letter, stay.
+    for sent, kept in (("\ud800", "\ufffd"), ("\udc00\ud83d\ude00", "\ufffd\U0001f600"), ("\\ud800 \ud83d", "\\ud800 \ufffd")):
+        change = {"textDocument": {"uri": uri, "version": 91}, "contentChanges": [{"text": "// " + sent + "\n" + loose}]}
+        message = {"jsonrpc": "2.0", "method": "textDocument/didChange", "params": change}
+        client.send(json.dumps(message).encode())  # with escapes, as editors write what is no UTF-8
+        edits = client.ask("textDocument/formatting", ask)
+        check(edits[0]["newText"] == "// " + kept + "\n" + text, sent.encode("utf-16", "surrogatepass"), edits)
 
 
 def encodings():
