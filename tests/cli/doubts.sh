@@ -100,6 +100,14 @@ train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
 # A run that goes on with other constants.
 train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set batch=2
 mentions out "the text is not the one this run began with: batch was 1 and is 2; seq was 16 and is 32"
+mentions out "with another \`seq\` windows are cut anew"
+train "$SMALL" --data text.txt --steps 3 --eval-every 0 --out text --resume --set batch=4
+mentions out "behind 2 batches of 2 samples come those from sample 9 on, so 4 samples are passed over in this pass"
+sed 's/  loss = .*/  loss = 2 * mean(cross_entropy(logits, targets over vocab));/' "$SMALL" > twice.mdl
+train twice.mdl --data text.txt --steps 4 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
+mentions out "so 9 samples are trained on again" "steps was \`" "and is \`77\`" "optimizer was \`" "lr = 1e-5" "\`model small\` is another one"
+train twice.mdl --data text.txt --steps 5 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
+! grep -q "is not the one this run began with" out || die "a text that is the same is called another"
 
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
