@@ -385,6 +385,9 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
+  for (int i = 0; i < row->output_count; i++) {
+    json_object_set_new(line, row->outputs[i].name, number(row->outputs[i].value));
+  }
   json_object_set_new(line, "summed", json_boolean(row->unit == LOSS_SUM));
   const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
   json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());
