@@ -51,6 +51,16 @@ expect 0 "$MDL" data encode text.txt -o bytes.bin
 of 'mix(a = tokens("tokens.bin"), b = tokens("bytes.bin"))' unnamed.mdl
 train unnamed.mdl --set vocab=300 --steps 1 --out unnamed
 mentions out "the tokens of tokens.bin and of bytes.bin were made by two tokenizers"
+of 'tokens("tokens.bin"); validation text("text.txt")' apart.mdl
+train apart.mdl --set vocab=300 --steps 1 --out apart
+mentions out "the tokens of tokens.bin and of the validation source text.txt are of two tokenizers"
+expect 0 "$MDL" data encode text.txt -o raw.bin --raw
+of 'tokens("raw.bin", u16); validation text("text.txt")' rawly.mdl
+train rawly.mdl --set vocab=300 --steps 1 --out rawly
+mentions out "nothing says of which tokenizer the tokens of raw.bin are"
+of 'tokens("bytes.bin"); validation text("text.txt")' bytewise.mdl
+train bytewise.mdl --set vocab=300 --steps 1 --out bytewise
+! grep -q "tokenizer" out || die "tokens that are bytes are doubted beside text"
 of 'mix(a = text("text.txt"), b = tokens("bytes.bin"))' alike.mdl
 train alike.mdl --steps 1 --out alike
 ! grep -q "tokenizer" out || die "bytes are another tokenizer than bytes"
