@@ -59,6 +59,7 @@ typedef struct {
   RowState state;
   const char *problem;         // why it was not run or failed, one line; else NULL
   int64_t ranks, steps;        // steps that were made
+  int64_t schedule;            // steps of its recipe
   double *loss;                // [steps]
   ElementType real, coarsest;  // see plan.h
   int stages, microbatches;

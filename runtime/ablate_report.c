@@ -327,6 +327,23 @@ static void notes_steps(const Ablate *ablate, Buffer *out) {
                     (long long)ablate->options->steps);
     }
   }
+  enum { NAMED = 8 };
+  const char *rows = "";
+  for (int i = 0, count = 0; i < ablate->count && count <= NAMED; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    if (row->steps > row->schedule && row->schedule > 0) {
+      rows = count++ == NAMED ? arena_format(ablate->arena, "%s, ...", rows)
+                              : arena_format(ablate->arena, "%s%s%d (%lld)", rows, *rows ? ", " : "", i + 1,
+                                             (long long)row->schedule);
+    }
+  }
+  if (*rows) {
+    buffer_format(out,
+                  LOG_YELLOW
+                  "trained beyond the steps of their recipes, for which schedules of learning rates are made: "
+                  "row %s" LOG_PLAIN "\n",
+                  rows);
+  }
 }
 
 void ablate_notes(const Ablate *ablate, Buffer *out) {

@@ -175,6 +175,7 @@ static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) 
   row->compile_seconds = clock_seconds() - start;
   ablate_measure(trial->arena, trial->set, row);
   const PlanRun *run = &trial->set->plans[0]->run;
+  row->schedule = run->steps;
   row->data = arena_format(ablate->arena, "%s %s %s", run->data_kind, run->data_path ? run->data_path : "",
                            run->tokenizer ? run->tokenizer : "");
   row->state = ablate->options->dry ? ROW_PLANNED : ROW_FAILED;

@@ -119,6 +119,12 @@ mentions out "so 9 samples are trained on again" "steps was \`" "and is \`77\`" 
 train twice.mdl --data text.txt --steps 5 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
 ! grep -q "is not the one this run began with" out || die "a text that is the same is called another"
 
+# A schedule that goes below 0 behind the steps that it is made for.
+sed '/^  optimizer norm/d; s/^  optimizer .*/  optimizer sgd(lr = 1e-3 * (2 - step));\n  steps = 2;/' "$SMALL" > falls.mdl
+train falls.mdl --data text.txt --set batch=1 --set seq=8 --steps 4 --eval-every 0 --out falls
+mentions out "the learning rate of step 3 is -0.001, below 0: updates make the loss larger; the recipe has 2 steps, behind which"
+same "how often it is said" "$(grep -c "below 0" out)" 1
+
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
   "exp(mean(cross_entropy(logits, targets over vocab)))"; do

@@ -90,3 +90,8 @@ same "how often the losses are the plain ones" "$(awk '{ printf "%.3f ", $1 }' r
 paste -d ' ' <(numbers weights val_plain) <(numbers weights val_loss) <(numbers weights combination) |
   awk '{ r = $2 / $1; exit !(r > (NR > 2 ? 1.999 : 0.999) && r < (NR > 2 ? 2.001 : 1.001)) }' || die "outputs of rows"
 same "outputs of vectors" "$(grep -c '"val_place.31":' weights/ablate.jsonl)" 4
+
+# Rows that are trained beyond their schedules are named.
+expect 0 "$MDL" ablate small.mdl --recipe small steps=2,5 --steps 4 --out beyond
+mentions out "every row is trained for 4 steps" "for which schedules of learning rates are made: row 1 (2)"
+! grep -q "2 (5)" out || die "a row within its schedule is said to be beyond"
