@@ -178,7 +178,11 @@ bool front_leave_out(Front *f, const CompileOptions *options, ProgramKind progra
   if (!other || diag->all.count == mark.count || diag->errors == mark.errors) {
     return false;
   }
-  Diagnostic first = diag->all.at[mark.count];
+  int at = mark.count;
+  while (at < diag->all.count - 1 && diag->all.at[at].severity != SEVERITY_ERROR) {
+    at++;
+  }
+  Diagnostic first = diag->all.at[at];
   if (!generates && !right_for_whole_batch(f, options, program)) {
     return false;
   }

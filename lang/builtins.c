@@ -11,8 +11,16 @@ static bool expect_values(Elaborator *e, const Ast *ast, const Arguments *argume
     return true;
   }
   if (least == most) {
-    diag_error(e->diag, E030, ast->span, "'%s' takes %d value%s, found %d", ast->name, least, least == 1 ? "" : "s",
-               arguments->positional_count);
+    Diagnostic *error = diag_error(e->diag, E030, ast->span, "'%s' takes %d value%s, found %d", ast->name, least,
+                                   least == 1 ? "" : "s", arguments->positional_count);
+    const bool chosen = strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0;
+    const bool reduced = strcmp(ast->name, "sum") == 0 || strcmp(ast->name, "mean") == 0;
+    if (chosen && arguments->positional_count > most) {
+      diag_help(e->diag, error, "of more than two write `%s(%s(a, b), c)`; axes stand behind `over`", ast->name,
+                ast->name);
+    } else if (reduced && arguments->positional_count > most) {
+      diag_help(e->diag, error, "axes stand behind `over`: `%s(x over a)`", ast->name);
+    }
   } else {
     diag_error(e->diag, E030, ast->span, "'%s' takes %d to %d values, found %d", ast->name, least, most,
                arguments->positional_count);

@@ -38,7 +38,9 @@ static void number_for_axis(Elaborator *e, const Ast *value, const Object *objec
 
 static void collect_axis(Elaborator *e, const Ast *argument, Shape *shape, Arguments *arguments) {
   const Ast *value = argument->kids[0];
+  e->axis_wanted = value->kind == AST_NAME;
   Object object = evaluate(e, value);
+  e->axis_wanted = false;
   if (object.kind != OBJECT_AXIS && object.kind != OBJECT_AXES) {
     if (object.kind != OBJECT_POISON) {
       Diagnostic *error =

@@ -92,6 +92,7 @@ typedef struct Elaborator {
   Names *names;
   Diag *diag;
   Unit *unit;
+  bool axis_wanted;  // while a name is evaluated that should be an axis
   const Spec *spec;
   Graph *graph;
   ProgramKind program;
@@ -144,7 +145,7 @@ int64_t axis_size(const Elaborator *e, AxisId axis);        // in the graph: of 
 int64_t axis_count(const Elaborator *e, AxisId axis);       // what text sees: of the whole batch
 bool positions_fit(Elaborator *e, AxisId axis, Span span);  // into 32 bits; an error if not
 bool object_size(const Object *object, const Elaborator *e, double *number, bool *integer);  // number or axis
-void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value" or "function"
+void unknown_name(Elaborator *e, Name name, Span span, const char *kind);  // kind: "value", "axis" or "function"
 const char *declared_as(const Ast *declaration);                           // "a function", for messages
 Span span_of_user(const Elaborator *e, Span span);  // the call in the user's text that led to a span in the library
 void blame_caller(Elaborator *e, int first, Name function, Span call);  // what was reported since then, in the library

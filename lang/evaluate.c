@@ -71,7 +71,7 @@ static Object find_name(Elaborator *e, Name name, Span span) {
     diag_help(e->diag, error, "an initial value is made of numbers, sizes and random numbers");
     return object_poison();
   }
-  unknown_name(e, name, span, "value");
+  unknown_name(e, name, span, e->axis_wanted ? "axis" : "value");
   return object_poison();
 }
 
@@ -109,14 +109,22 @@ static Object from_declaration(Elaborator *e, const Ast *ast) {
   }
   array_push(e->arena, &e->resolving, ast);
   frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
+  e->axis_wanted = false;  // what it is made of are sizes
   Object object = ast->kind == AST_CONST ? evaluate(e, ast->kids[0]) : axis_from_declaration(e, ast);
   frame_pop(e);
   e->resolving.count--;
   return object;
 }
 
+static Object look_up_axis(Elaborator *e, const Ast *ast) {
+  e->axis_wanted = true;
+  const Object object = look_up(e, ast->name, ast->span);
+  e->axis_wanted = false;
+  return object;
+}
+
 bool evaluate_axis(Elaborator *e, const Ast *ast, AxisId *axis) {
-  Object object = look_up(e, ast->name, ast->span);
+  Object object = look_up_axis(e, ast);
   if (object.kind == OBJECT_AXIS) {
     *axis = object.axes.axis[0];
     return true;
@@ -153,7 +161,7 @@ bool evaluate_axes(Elaborator *e, const Ast *axes, Shape *shape, int *stack_coun
       in = shape->count - stack;
       continue;
     }
-    Object object = look_up(e, item->name, item->span);
+    Object object = look_up_axis(e, item);
     if (object.kind != OBJECT_AXIS && object.kind != OBJECT_AXES) {
       if (object.kind != OBJECT_POISON) {
         diag_error(e->diag, E013, item->span, "'%s' is %s, not an axis", item->name, object_describe(e, &object));

@@ -214,6 +214,7 @@ static void check_parameters(Elaborator *e, ValueId loss) {
 
 void lint_model(Elaborator *e, ValueId loss) {
   unread_check(e->unit);
+  lint_hidden(e);
   check_parameters(e, loss);
   lint_loss(e, loss);
 }

@@ -25,4 +25,7 @@ void lint_model(Elaborator *e, ValueId loss);
 // data of the recipe does not feed (E018).
 void lint_loss(Elaborator *e, ValueId loss);
 
+// hidden.c: says which functions of the user's files the library calls in place of its own (E011).
+void lint_hidden(Elaborator *e);
+
 #endif

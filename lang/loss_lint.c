@@ -74,6 +74,30 @@ static void check_logits(Elaborator *e, const Node *take) {
   diag_related(e->diag, said, asked_for(e, maker), "made here");
 }
 
+// --- targets of another axis ---
+
+// An index of a longer axis that is taken for one of this: targets outside read 0, as if that were their score.
+static void check_bound(Elaborator *e, const Node *take) {
+  const Graph *graph = e->graph;
+  const Node *node = graph_producer(graph, take->operands[1]);
+  while (node && node->op != OP_AS_INDEX && (op_alias(node->op) || node->op == OP_WINDOW)) {
+    node = graph_producer(graph, node->operands[0]);
+  }
+  const Value *from = node && node->op == OP_AS_INDEX ? graph_value(graph, node->operands[0]) : NULL;
+  if (!from || from->type != TYPE_INDEX || from->bound < 0 || axis_count(e, from->bound) <= axis_count(e, node->axis)) {
+    return;
+  }
+  Diagnostic *said = diag_warning(
+      e->diag, E054, asked_for(e, take), "targets are read as places of '%s', %lld, and go up to %lld",
+      axis_name(e, node->axis), (long long)axis_count(e, node->axis), (long long)axis_count(e, from->bound) - 1);
+  diag_related(e->diag, said, asked_for(e, node), "an index of '%s' becomes one of '%s' here",
+               axis_name(e, from->bound), axis_name(e, node->axis));
+  diag_help(e->diag, said,
+            "one outside has the score 0, and the loss means nothing: bring all of them inside, as `x %% size(%s)` or "
+            "`min(x, size(%s) - 1)` do, or give '%s' as many places; `allow E054;` in the recipe if none is outside",
+            axis_name(e, node->axis), axis_name(e, node->axis), axis_name(e, node->axis));
+}
+
 // --- targets that were seen ---
 
 static bool is_input(const Graph *graph, ValueId value, const char *name) {
@@ -526,6 +550,7 @@ void lint_loss(Elaborator *e, ValueId loss) {
                         strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
     if (scored) {
       check_logits(e, node);
+      check_bound(e, node);
       check_targets(e, node);
       check_reductions(e, node);
     }

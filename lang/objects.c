@@ -248,5 +248,12 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
     diag_help(e->diag, error, "write `import std.%s;` at the top of the file", part);
   } else if (closest) {
     diag_help(e->diag, error, "did you mean `%s`?", closest);
+  } else if (strcmp(kind, "axis") == 0) {
+    const bool inside = e->frame && (e->frame->kind == FRAME_FUNCTION || e->frame->kind == FRAME_COMPOSITE);
+    diag_help(e->diag, error,
+              inside ? "a function sees no axes of its caller, which gives them behind `over` and `to`; its own are "
+                       "declared above, `axis %s = 64;`"
+                     : "declare it above, with its size: `axis %s = 64;`",
+              name);
   }
 }

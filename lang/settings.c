@@ -230,7 +230,9 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
       if (count) {
         diag_help(unit->diag, error, "write `model NAME;` in a recipe, or choose with --set model=NAME");
       } else {
-        diag_help(unit->diag, error, "declare one: `model name { ... loss = ...; }`");
+        diag_help(
+            unit->diag, error,
+            "declare one: `model name { ... loss = ...; }`; functions alone are checked with a text that imports them");
       }
       return false;
     }

@@ -45,7 +45,7 @@ typedef struct Unit {
   ARRAY(Loaded) loaded;  // so that each file is read once
   ARRAY(Import) imports;
   const char *base;  // directory of the main file
-  bool unread_checked;
+  bool unread_checked, hidden_checked;
   ARRAY(Span) unread;  // statements whose values nothing reads, which was said (unread.h)
 } Unit;
 

@@ -47,6 +47,11 @@ typedef enum {
   VERDICT_SHOWN,    // another computation: the difference is shown and not judged
 } Verdict;
 
+typedef struct {  // a number that an evaluation has beside its loss
+  const char *name;
+  double value;
+} AblateOutput;
+
 typedef struct {
   int pick[CHOICES_MAX];
   const char *name;  // "layout=tp2 batch=8"
@@ -54,6 +59,7 @@ typedef struct {
   RowState state;
   const char *problem;         // why it was not run or failed, one line; else NULL
   int64_t ranks, steps;        // steps that were made
+  int64_t schedule;            // steps of its recipe
   double *loss;                // [steps]
   ElementType real, coarsest;  // see plan.h
   int stages, microbatches;
@@ -63,11 +69,13 @@ typedef struct {
   double seconds, compile_seconds;  // of a step after the first, the median; of compiling
   double tokens, flops;             // of a step, of all ranks together
   double validation;                // loss after the last step; NaN: there is none
-  double taken;                     // bytes that a rank took for the plan: the most of any; NaN: not known
-  double beside;                    // bytes that it took beside the plan, of drivers and libraries
-  double peak_flops;                // of a device, a second; NaN: not known
-  double exposed;                   // seconds of a step in communication that nothing hides, mean of ranks; NaN
-  int against;                      // row that it is compared with, or -1
+  int output_count;                 // losses of validation sources with names, and outputs of the text, then
+  AblateOutput *outputs;
+  double taken;       // bytes that a rank took for the plan: the most of any; NaN: not known
+  double beside;      // bytes that it took beside the plan, of drivers and libraries
+  double peak_flops;  // of a device, a second; NaN: not known
+  double exposed;     // seconds of a step in communication that nothing hides, mean of ranks; NaN
+  int against;        // row that it is compared with, or -1
   Verdict verdict;
   double last, most;  // relative difference of the last loss; of the worst mean of losses up to a step
   int64_t most_step;  // the last of that mean

@@ -118,7 +118,7 @@ void ablate_rank(Ablate *ablate) {
 
 // --- the table ---
 
-enum { RANK_COLUMNS = CHOICES_MAX + 8 };
+enum { OUTPUTS_SHOWN = 4, RANK_COLUMNS = CHOICES_MAX + 8 + OUTPUTS_SHOWN };
 
 typedef struct {
   const char *cell[RANK_COLUMNS];
@@ -137,6 +137,40 @@ static void line_put(const Line *line, const int *width, int columns, int words,
 
 static bool choice_stands(const Choice *choice) {
   return choice->count > 1 && !is_seed(choice);
+}
+
+// The mean over the rows of a group; NaN where one has no such output.
+static double output_mean(const Ablate *ablate, const AblateGroup *group, const char *name) {
+  double sum = 0;
+  for (int i = group->row; i < ablate->count; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    if (row->state != ROW_DONE || row->rank != ablate->rows[group->row].rank) {
+      continue;
+    }
+    double value = NAN;
+    for (int k = 0; k < row->output_count; k++) {
+      value = strcmp(row->outputs[k].name, name) == 0 ? row->outputs[k].value : value;
+    }
+    sum += value;
+  }
+  return sum / group->seeds;
+}
+
+// Names of the first outputs that rows have, in their order; returns how many.
+static int outputs_shown(const Ablate *ablate, const char *names[OUTPUTS_SHOWN]) {
+  int count = 0;
+  for (int i = 0; i < ablate->count; i++) {
+    for (int k = 0; k < ablate->rows[i].output_count; k++) {
+      bool known = count == OUTPUTS_SHOWN;
+      for (int n = 0; n < count && !known; n++) {
+        known = strcmp(names[n], ablate->rows[i].outputs[k].name) == 0;
+      }
+      if (!known) {
+        names[count++] = ablate->rows[i].outputs[k].name;
+      }
+    }
+  }
+  return count;
 }
 
 // The cells of a group, or with NULL the titles; returns how many, and in *words how many of them are choices.
@@ -164,6 +198,12 @@ static int line_make(const Ablate *ablate, const AblateGroup *group, Line *line,
                          : row->rank == 1   ? "-"
                          : isfinite(behind) ? arena_format(arena, "%.6f%s", behind, group->near ? " \xe2\x89\x88" : "")
                                             : "-";
+  const char *names[OUTPUTS_SHOWN];
+  const int outputs = outputs_shown(ablate, names);
+  for (int i = 0; i < outputs; i++) {
+    const double mean = group ? output_mean(ablate, group, names[i]) : NAN;
+    line->cell[column++] = !group ? names[i] : isnan(mean) ? "-" : arena_format(arena, "%.6g", mean);
+  }
   return column;
 }
 

@@ -327,6 +327,23 @@ static void notes_steps(const Ablate *ablate, Buffer *out) {
                     (long long)ablate->options->steps);
     }
   }
+  enum { NAMED = 8 };
+  const char *rows = "";
+  for (int i = 0, count = 0; i < ablate->count && count <= NAMED; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    if (row->steps > row->schedule && row->schedule > 0) {
+      rows = count++ == NAMED ? arena_format(ablate->arena, "%s, ...", rows)
+                              : arena_format(ablate->arena, "%s%s%d (%lld)", rows, *rows ? ", " : "", i + 1,
+                                             (long long)row->schedule);
+    }
+  }
+  if (*rows) {
+    buffer_format(out,
+                  LOG_YELLOW
+                  "trained beyond the steps of their recipes, for which schedules of learning rates are made: "
+                  "row %s" LOG_PLAIN "\n",
+                  rows);
+  }
 }
 
 void ablate_notes(const Ablate *ablate, Buffer *out) {
@@ -385,6 +402,9 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_object_set_new(line, "mfu", number(row_flops(row) / row->peak_flops));
   json_object_set_new(line, "exposed_seconds", number(row->exposed));
   json_object_set_new(line, "val_loss", number(row->validation));
+  for (int i = 0; i < row->output_count; i++) {
+    json_object_set_new(line, row->outputs[i].name, number(row->outputs[i].value));
+  }
   json_object_set_new(line, "summed", json_boolean(row->unit == LOSS_SUM));
   const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
   json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());

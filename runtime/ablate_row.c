@@ -111,6 +111,22 @@ static bool row_absent(const Ablate *ablate, AblateRow *row) {
   return true;
 }
 
+// Beside the loss: what rows whose losses are made in other ways can be compared by.
+static void row_outputs(Ablate *ablate, AblateRow *row, const Validation *validation, const ShownList *shown) {
+  row->outputs = ARENA_ARRAY(ablate->arena, AblateOutput, validation->count + shown->count + 1);
+  for (int i = 0; i < validation->count; i++) {
+    if (*validation->name[i]) {
+      row->outputs[row->output_count++] =
+          (AblateOutput){arena_format(ablate->arena, "val_loss.%s", validation->name[i]), validation->result[i].loss};
+    }
+  }
+  for (int i = 0; i < shown->count; i++) {
+    const Shown *one = &shown->at[i];
+    row->outputs[row->output_count++] =
+        (AblateOutput){arena_format(ablate->arena, "%s", shown_called(one, one->key)), one->value};
+  }
+}
+
 static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {
   const AblateOptions *options = ablate->options;
   const TrialOptions opening = {.data = options->data,
@@ -135,7 +151,13 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
     return true;
   }
   double validation;
-  if (!trial_validate(trial, &validation, error)) {
+  ShownList shown = {0};
+  const bool validated = trial_validate(trial, &shown, &validation, error);
+  if (validated && !interrupt_requested()) {
+    row_outputs(ablate, row, &trial->validation, &shown);
+  }
+  shown_close(&shown);
+  if (!validated) {
     return false;
   }
   row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
@@ -153,6 +175,7 @@ static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) 
   row->compile_seconds = clock_seconds() - start;
   ablate_measure(trial->arena, trial->set, row);
   const PlanRun *run = &trial->set->plans[0]->run;
+  row->schedule = run->steps;
   row->data = arena_format(ablate->arena, "%s %s %s", run->data_kind, run->data_path ? run->data_path : "",
                            run->tokenizer ? run->tokenizer : "");
   row->state = ablate->options->dry ? ROW_PLANNED : ROW_FAILED;

@@ -243,6 +243,19 @@ void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch) {
   }
 }
 
+void progress_rate(Log *log, ProgressFacts *facts, int64_t step, double rate) {
+  const long long steps = (long long)facts->plan->run.steps;
+  if (rate < 0 && !facts->uphill) {
+    log_line(log,
+             LOG_YELLOW
+             "note      the learning rate of step %lld is %g, below 0: updates make the loss larger; the recipe "
+             "has %lld step%s%s" LOG_PLAIN,
+             (long long)step, rate, steps, steps == 1 ? "" : "s",
+             step > steps ? ", behind which its schedules are not meant to go" : "");
+  }
+  facts->uphill = rate < 0;
+}
+
 void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
   const PlanPhase *before = plan_phase(facts->plan, step - 1), *now = plan_phase(facts->plan, step);
   if (now != before) {

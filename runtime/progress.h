@@ -18,6 +18,7 @@ typedef struct {
   bool processes;                        // each rank is one of its own
   bool masks;                            // the model has an input `mask`
   double compile_seconds;
+  bool uphill;  // the learning rate of the last step was below 0
 } ProgressFacts;
 
 void progress_header(Log *log, const ProgressFacts *facts);
@@ -29,6 +30,8 @@ void progress_still(Log *log, int64_t step);  // all gradients of this step are 
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch);
 // Where a step is the first under another precision.
 void progress_precision(Log *log, const ProgressFacts *facts, int64_t step);
+// Where a step is the first whose learning rate is below 0.
+void progress_rate(Log *log, ProgressFacts *facts, int64_t step, double rate);
 // Of each source that is validated with, and of all of them where there are several. `shown`: outputs, of all.
 void progress_validation(Log *log, const Validation *validation, int64_t step, const Evaluation *all,
                          const ShownList *shown);

@@ -76,6 +76,17 @@ static bool restore_decoding(Restored *restored, const char *plan, const Backend
   return true;
 }
 
+// A text without logits may have outputs that need no more than its parameters or random numbers.
+static bool other_outputs_alone(const PlanSet *set, ProgramKind program) {
+  int outputs = 0;
+  bool logits = false;
+  for (int i = 0; program == PROGRAM_GENERATE && i < set->count; i++) {
+    outputs += set->plans[i]->programs[program].output_count;
+    logits |= session_output(set->plans[i], program, "logits") != NULL;
+  }
+  return outputs > 0 && !logits;
+}
+
 bool restore_open(Restored *restored, const char *path, const Backend *backend, const RestoreOptions *options,
                   Error *error) {
   char plan[IO_PATH_MAX];
@@ -104,7 +115,7 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
     return false;
   }
   restored->plan = restored->set->plans[0];
-  if (restored->plan->programs[program].call_count == 0) {
+  if (restored->plan->programs[program].call_count == 0 || other_outputs_alone(restored->set, program)) {
     const char *missing = restored->plan->programs[program].missing;
     const char *hint =
         program == PROGRAM_GENERATE ? "; its model assigns no `logits`, with the axes of `tokens` and one more" : "";

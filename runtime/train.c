@@ -376,6 +376,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const PlanPhase *phase = plan_phase(t->plan, step);
   t->line.precision = phase ? phase->precision : NULL;
   progress_precision(&t->log, &t->facts, step);
+  progress_rate(&t->log, &t->facts, step, t->line.lr);
   const int64_t batch = plan_batch_after(&t->plan->run, t->batch, 1);
   progress_skip(&t->log, step, t->batch, batch);
   if (t->total_seconds == 0 && t->line.grad_norm == 0) {  // of the first step here

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "compiler/plan/artefact.h"
+#include "runtime/convert/changed.h"
 #include "runtime/convert/constants.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/hf_files.h"
@@ -236,16 +237,43 @@ bool trainer_doubts(Trainer *t, Error *error) {
   return done;
 }
 
-static void say_changed(Trainer *t) {
+// Batches are counted by number. Behind as many of another size begin other samples than those that come next.
+static void say_samples(Trainer *t, int64_t batches, const ModelNumbers *before, const ModelNumbers *now) {
+  const ModelNumber *was = model_number(before, "batch"), *is = model_number(now, "batch");
+  const ModelNumber *length = model_number(before, "seq"), *other = model_number(now, "seq");
+  if (batches > 0 && length && other && length->value != other->value) {
+    log_line(&t->log, LOG_YELLOW
+             "note      with another `seq` windows are cut anew: those that are trained on from here on are in "
+             "an order of their own, and may have been trained on before" LOG_PLAIN);
+  } else if (batches > 0 && was && is && was->value != is->value) {
+    const double seen = (double)batches * was->value, next = (double)batches * is->value;
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      data goes on by the number of the batch: behind %lld batches of %.0f samples come those from "
+             "sample %.0f on, so %.0f samples are %s" LOG_PLAIN,
+             (long long)batches, was->value, next + 1, fabs(next - seen),
+             next < seen ? "trained on again" : "passed over in this pass");
+  }
+}
+
+static void say_changed(Trainer *t, int64_t batches) {
   Arena *arena = arena_create();
   Unfit changed = {.arena = arena};
   if (arena && t->before && t->plan->resolved) {
     constants_changed(arena, t->before, t->plan->resolved, &changed);
+    text_changed(arena, t->before, t->plan->resolved, &changed);
   }
   log_line(&t->log,
            LOG_YELLOW
-           "note      the text is not the one this run began with%s%s; it goes on with the new one" LOG_PLAIN,
-           changed.count > 0 ? ": " : "", changed.count > 0 ? changed.text : "");
+           "note      the text is not the one this run began with%s%s%s; it goes on with the new one" LOG_PLAIN,
+           changed.count > 0 ? ": " : "", changed.count > 0 ? changed.text : "",
+           changed.count > UNFIT_NAMED ? "; and more" : "");
+  ModelNumbers was, is;
+  Error ignored = {0};
+  if (changed.count > 0 && numbers_of_text(arena, t->before, &was, &ignored) &&
+      numbers_of_text(arena, t->plan->resolved, &is, &ignored)) {
+    say_samples(t, batches, &was, &is);
+  }
   if (arena) {
     arena_destroy(arena);
   }
@@ -329,7 +357,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
              "it; what it says was not checked" LOG_PLAIN);
   }
   if (facts->program_hash != trainer_program_hash(t->plan)) {
-    say_changed(t);
+    say_changed(t, facts->batch);
   }
   if (facts->seed != t->plan->run.seed) {
     log_line(&t->log,

@@ -34,8 +34,9 @@ bool trial_open(Trial *trial, const TrialOptions *options, Error *error);
 bool trial_step(Trial *trial, int64_t step, double *loss, Error *error);
 bool trial_submit(Trial *trial, int64_t step, Error *error);
 bool trial_collect(Trial *trial, int behind, double *loss, Error *error);
-// The loss of the validation windows that `mdl train` evaluates; NaN: there are none.
-bool trial_validate(Trial *trial, double *loss, Error *error);
+// The loss of the validation windows that `mdl train` evaluates; NaN: there are none. `shown`, where it is not NULL,
+// gets the means of outputs; closed by the caller.
+bool trial_validate(Trial *trial, ShownList *shown, double *loss, Error *error);
 void trial_close(Trial *trial);  // also of one that was only zeroed
 
 // The first error of a Diag as one line; "" without one.

@@ -125,6 +125,54 @@ static void check_value(Check *check, ValueId value, bool lately, const char *us
   }
 }
 
+static bool is_loss(const Node *node) {
+  return node->op == OP_OUTPUT && strcmp(node->text, "loss") == 0;
+}
+
+// The first operation behind which no mean over microbatches is the value of the batch; -1: there is none.
+static NodeId misfit(Check *check, ValueId value) {
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  mark_cone(check, value);
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
+      const Samples of = samples_of(check->table, node->first_result + j);
+      if (of.node == nodes->at[i] && (of.kind == SAMPLES_LATE || of.kind == SAMPLES_MIXED)) {
+        return nodes->at[i];
+      }
+    }
+  }
+  return -1;
+}
+
+static void note_left_out(const Check *check, const Node *output, NodeId at) {
+  Diag *diag = check->c->diag;
+  const bool mixed = samples_of(check->table, output->operands[0]).kind == SAMPLES_MIXED;  // so a step has none
+  Diagnostic *note = diag_note(diag, E037, span_of(check, at),
+                               "the output '%s' is %s: an evaluation has one of %d microbatches at a time, and the "
+                               "mean of what they have is not that of the batch",
+                               output->text, mixed ? "shown nowhere under this layout" : "left out of evaluations",
+                               check->table->slots);
+  diag_label(diag, note, mixed ? "it needs all samples of the batch" : "it is computed from a sum over the batch");
+  diag_help(diag, note, "use microbatches = 1, or an output that is a mean, and compute this from it afterwards");
+}
+
+// An evaluation does without outputs that it cannot have; a step does without some of them too (differentiate.c).
+static void leave_out_outputs(Check *check) {
+  NodeList *nodes = &check->graph->regions.at[0].nodes;
+  int kept = 0;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    const NodeId at = node->op == OP_OUTPUT && !is_loss(node) ? misfit(check, node->operands[0]) : -1;
+    if (at >= 0) {
+      note_left_out(check, node, at);
+    } else {
+      nodes->at[kept++] = nodes->at[i];
+    }
+  }
+  nodes->count = kept;
+}
+
 static bool check_stored(Check *check) {
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
   const int errors = check->c->diag->reports;
@@ -148,11 +196,8 @@ static bool check_effects(Check *check) {
   check->reported = ARENA_ARRAY(check->c->arena, bool, graph->nodes.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_OUTPUT) {
-      const bool loss = strcmp(node->text, "loss") == 0;  // a step does without other outputs that mix samples
-      if (loss || check->c->program != PROGRAM_TRAIN) {
-        check_value(check, node->operands[0], false, loss ? "the loss" : "an output", NULL);
-      }
+    if (is_loss(node)) {
+      check_value(check, node->operands[0], false, "the loss", NULL);
     }
   }
   for (int i = 0; i < nodes->count; i++) {
@@ -449,6 +494,9 @@ bool pass_samples(Compilation *c) {
   }
   const GraphPlace place = graph_place(c->graph);
   check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);
+  if (!training) {
+    leave_out_outputs(&check);
+  }
   bool good = (!training || has_batch(&check)) && check_effects(&check) && check_tensors(&check);
   if (good && training) {
     postpone(&check);

@@ -119,6 +119,30 @@ static bool set_doubt(const Data *set, const Data *trained, Buffer *lines, Error
   return true;
 }
 
+// Data that names no tokenizer, and a validation source whose tokens may mean other text than those of the data.
+static bool set_tokens_doubt(const Data *data, const Data *part, const Data *set, Buffer *lines, Error *error) {
+  const char *path = set->tokenizer ? tokenizer_path(set->tokenizer) : NULL;
+  uint64_t print;
+  if (namer_of(data, part) || !names_tokenizer(set)) {
+    return true;
+  }
+  if (!fingerprint_tokenizer(path, &print, error)) {
+    return false;
+  }
+  if (part->file.tokenizer != 0 && print != part->file.tokenizer) {
+    buffer_format(lines,
+                  "the tokens of %s and of the validation source %s are of two tokenizers, or of two states of one: if "
+                  "they mean other text, its loss says nothing; name one tokenizer in both\n",
+                  part->path, set->path);
+  } else if (part->file.tokenizer == 0) {
+    buffer_format(lines,
+                  "nothing says of which tokenizer the tokens of %s are, and the validation source %s is read in those "
+                  "of %s: if they are others, its loss says nothing; name the tokenizer in both\n",
+                  part->path, set->path, path ? path : TOKENIZER_BYTES);
+  }
+  return true;
+}
+
 // Messages that others call answers, beside those that are.
 static void chat_doubt(const Data *data, Buffer *lines) {
   if (data->odd.messages > 0) {
@@ -138,7 +162,8 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     }
     chat_doubt(part, lines);
     for (int s = 0; s < data->set_count; s++) {
-      if (!set_doubt(data->sets[s].data, part, lines, error)) {
+      const Data *set = data->sets[s].data;
+      if (!set_doubt(set, part, lines, error) || !set_tokens_doubt(data, part, set, lines, error)) {
         return false;
       }
     }

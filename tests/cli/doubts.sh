@@ -51,6 +51,16 @@ expect 0 "$MDL" data encode text.txt -o bytes.bin
 of 'mix(a = tokens("tokens.bin"), b = tokens("bytes.bin"))' unnamed.mdl
 train unnamed.mdl --set vocab=300 --steps 1 --out unnamed
 mentions out "the tokens of tokens.bin and of bytes.bin were made by two tokenizers"
+of 'tokens("tokens.bin"); validation text("text.txt")' apart.mdl
+train apart.mdl --set vocab=300 --steps 1 --out apart
+mentions out "the tokens of tokens.bin and of the validation source text.txt are of two tokenizers"
+expect 0 "$MDL" data encode text.txt -o raw.bin --raw
+of 'tokens("raw.bin", u16); validation text("text.txt")' rawly.mdl
+train rawly.mdl --set vocab=300 --steps 1 --out rawly
+mentions out "nothing says of which tokenizer the tokens of raw.bin are"
+of 'tokens("bytes.bin"); validation text("text.txt")' bytewise.mdl
+train bytewise.mdl --set vocab=300 --steps 1 --out bytewise
+! grep -q "tokenizer" out || die "tokens that are bytes are doubted beside text"
 of 'mix(a = text("text.txt"), b = tokens("bytes.bin"))' alike.mdl
 train alike.mdl --steps 1 --out alike
 ! grep -q "tokenizer" out || die "bytes are another tokenizer than bytes"
@@ -100,6 +110,20 @@ train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
 # A run that goes on with other constants.
 train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set batch=2
 mentions out "the text is not the one this run began with: batch was 1 and is 2; seq was 16 and is 32"
+mentions out "with another \`seq\` windows are cut anew"
+train "$SMALL" --data text.txt --steps 3 --eval-every 0 --out text --resume --set batch=4
+mentions out "behind 2 batches of 2 samples come those from sample 9 on, so 4 samples are passed over in this pass"
+sed 's/  loss = .*/  loss = 2 * mean(cross_entropy(logits, targets over vocab));/' "$SMALL" > twice.mdl
+train twice.mdl --data text.txt --steps 4 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
+mentions out "so 9 samples are trained on again" "steps was \`" "and is \`77\`" "optimizer was \`" "lr = 1e-5" "\`model small\` is another one"
+train twice.mdl --data text.txt --steps 5 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
+! grep -q "is not the one this run began with" out || die "a text that is the same is called another"
+
+# A schedule that goes below 0 behind the steps that it is made for.
+sed '/^  optimizer norm/d; s/^  optimizer .*/  optimizer sgd(lr = 1e-3 * (2 - step));\n  steps = 2;/' "$SMALL" > falls.mdl
+train falls.mdl --data text.txt --set batch=1 --set seq=8 --steps 4 --eval-every 0 --out falls
+mentions out "the learning rate of step 3 is -0.001, below 0: updates make the loss larger; the recipe has 2 steps, behind which"
+same "how often it is said" "$(grep -c "below 0" out)" 1
 
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \

@@ -63,6 +63,11 @@ train scores.mdl --steps 1 --out scores
 if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
 expect 1 "$MDL" generate scores --prompt "You may"
 mentions err "its model assigns no \`logits\`"
+sed 's/^  loss = .*/&\n  output width = mean(square(sum(pos(hd) as real)));/' scores.mdl > width.mdl
+train width.mdl --steps 1 --out width
+expect 1 "$MDL" generate width --prompt "You may"
+mentions err "its model assigns no \`logits\`"
+! grep -q "nothing can be kept" err || die "what is missing is said in another way"
 
 # Keys and values that are kept change nothing: within the window, when it slides, and of a run of several ranks. Where
 # they cannot be kept, one line says why.

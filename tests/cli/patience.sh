@@ -45,11 +45,11 @@ train harm.mdl --steps 3 --eval-every 1 --keep-best --out more
 ! grep -q "the last one" out || die "the best of several is said to be the last"
 [ ! -e never ] || die "a run was made"
 
-# So it is where the text has something that is no mean over microbatches; without --patience the log says so.
-sed 's/^  loss = .*/&\n  output spread = log(mean(square(logits)));/' harm.mdl > apart.mdl
+# So it is where the loss knows which sample of the batch it is of; without --patience the log says so.
+sed 's/^  loss = .*/  loss = mean(cross_entropy(logits, targets over vocab) * (1 + pos(batch) as real));\n  output most = exp(mean(logits));/' harm.mdl > apart.mdl
 echo 'layout apart { microbatches = 2; }' >> apart.mdl
 expect 1 "$MDL" train apart.mdl --layout apart --steps 1 --eval-every 1 --patience 2 --out never
-mentions err "'evaluate', whose batch is that of one microbatch, is left out" "the text cannot be evaluated under this layout"
+mentions err "'evaluate', whose batch is that of one microbatch, is left out: with 2" "the text cannot be evaluated under this layout"
 [ ! -e never ] || die "a run was made"
 train apart.mdl --layout apart --steps 1 --eval-every 1 --out apart
 mentions out "there is no validation: the text cannot be evaluated under this layout"

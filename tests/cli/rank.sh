@@ -75,3 +75,23 @@ grep -o "<text class=\"name\"[^>]*>W*</text>" long/ablate.svg > names
 same "the whole name" "$(sed 's/<[^>]*>//g' names | tr -d '\n')" "$long"
 awk 'length($0) > 0 { gsub(/<[^>]*>/, ""); if (length($0) * 12 > 478 - 60 - 96) exit 1 }' names || die "a name lies on the losses"
 [ ! -e never ] || die "a wrong word made a directory"
+
+# Losses that are made in other ways are compared by outputs: their means, and the losses of named sources, beside the ranks.
+sed -e 's/^  loss = .*/  const weight = 1;\
+  plain = mean(cross_entropy(logits, targets over vocab));\
+  loss = weight * plain;\
+  output plain;\
+  output place = mean(cross_entropy(logits, targets over vocab) over batch);/' \
+  -e "/^recipe small/,/^}/s|^  seed|  validation sets(same = text(\"$ROOT/LICENSE\"), page = text(\"$ROOT/README.md\"));\n&|" small.mdl > weights.mdl
+expect 0 "$MDL" ablate weights.mdl --recipe small weight=1,2 --seeds 2 --steps 3 --out weights
+mentions out "val_loss.same  val_loss.page  val_plain  val_place.0"
+awk '$1 == 1 || $1 == 2 { if ($3 ~ /k$/) print $4 / $10 }' out > ratios
+same "how often the losses are the plain ones" "$(awk '{ printf "%.3f ", $1 }' ratios)" "1.000 2.000 "
+paste -d ' ' <(numbers weights val_plain) <(numbers weights val_loss) <(numbers weights combination) |
+  awk '{ r = $2 / $1; exit !(r > (NR > 2 ? 1.999 : 0.999) && r < (NR > 2 ? 2.001 : 1.001)) }' || die "outputs of rows"
+same "outputs of vectors" "$(grep -c '"val_place.31":' weights/ablate.jsonl)" 4
+
+# Rows that are trained beyond their schedules are named.
+expect 0 "$MDL" ablate small.mdl --recipe small steps=2,5 --steps 4 --out beyond
+mentions out "every row is trained for 4 steps" "for which schedules of learning rates are made: row 1 (2)"
+! grep -q "2 (5)" out || die "a row within its schedule is said to be beyond"

@@ -62,6 +62,24 @@ for key in acc val_acc output.tokens val_tokens; do
 done
 near "a vector under a layout" "$(array parts place | cut -d' ' -f2)" "$(array run place | cut -d' ' -f2)" 1
 
+# With microbatches an evaluation does without outputs that it cannot have, and has all others.
+sed -e 's/^  output every .*/  output ppl = exp(nats);\
+  output apart = mean(abs(nats - mean(cross_entropy(logits, targets over vocab) over seq)) over batch);\
+  output most = max(x);/' shown.mdl > late.mdl
+echo 'layout two { microbatches = 2; }' >> late.mdl
+train late.mdl --layout two --steps 2 --eval-every 1 --out late
+mentions err "the output 'ppl' is left out of evaluations" "the output 'apart' is shown nowhere under this layout" \
+  "the output 'most' is shown nowhere under this layout"
+near "an output of sums in a step" "$(value late ppl)" "$(awk -v x="$(value late nats)" 'BEGIN { print exp(x) }')" 1
+near "another one of the evaluation" "$(value late val_nats)" "$(value late val_loss)" 1
+for key in val_ppl val_apart val_most apart most; do
+  same "$key with microbatches" "$(value late $key)" ""
+done
+train late.mdl --steps 2 --eval-every 1 --out whole
+for key in val_ppl val_apart val_most; do
+  same "$key without microbatches" "$(test -n "$(value whole $key)" && echo there)" there
+done
+
 # Logits that are large are never whole while training: what is made of them is in evaluations alone.
 "$MDLC" print shown.mdl --after elaborate > graph
 mentions graph 'output "acc"' 'output "loss"'

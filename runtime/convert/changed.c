@@ -1,0 +1,155 @@
+// changed.c: what a resolved text says otherwise than an earlier one of the same run: entries of recipes, declarations.
+#include "runtime/convert/changed.h"
+
+#include <string.h>
+
+typedef struct {
+  const char *key, *text;  // key: what it is called; text: NULL: it is said that it differs, not how
+  int key_length, length;
+  const char *all;  // what is compared
+  int all_length;
+  bool paired;
+} Said;
+
+typedef ARRAY(Said) SaidList;
+
+static bool same(const char *a, int a_length, const char *b, int b_length) {
+  return a_length == b_length && memcmp(a, b, (size_t)a_length) == 0;
+}
+
+static bool is_key(const Said *said, const char *word) {
+  return same(said->key, said->key_length, word, (int)strlen(word));
+}
+
+// Entries that are compared elsewhere, or that say when a run is looked at.
+static bool is_passed_over(const Said *said) {
+  static const char *const words[] = {"model",      "batch",      "seq",        "precision", "seed",
+                                      "validation", "eval_every", "save_every", "log_every", "eval_batches"};
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    if (is_key(said, words[i])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// An entry, `  steps = 40;` or `  optimizer norm: adamw(...);`: the key ends before what is chosen.
+static Said entry_of(const char *line, int length) {
+  const int inner = length > 0 && line[length - 1] == ';' ? length - 1 : length;
+  int key = 0, value;
+  while (key < inner && line[key] != ' ' && line[key] != '=') {
+    key++;
+  }
+  for (value = key; value < inner && (line[value] == ' ' || line[value] == '='); value++) {
+  }
+  return (Said){line, line + value, key, inner - value, line, inner, false};
+}
+
+// A declaration, called by its first two words, `model lm` or `fn block`.
+static Said declaration_of(const char *text, int length) {
+  int key = (int)strcspn(text, " \n");
+  if (key < length && text[key] == ' ') {
+    key += 1 + (int)strcspn(text + key + 1, " (={;\n");
+  }
+  key = key < length ? key : length;
+  return (Said){text, NULL, key, 0, text, length, false};
+}
+
+// The end of what begins here: of the lines behind the first, those that begin with `inner` belong to it.
+static const char *end_of(const char *at, const char *inner) {
+  do {
+    at += strcspn(at, "\n");
+    at += *at == '\n';
+  } while (strncmp(at, inner, strlen(inner)) == 0);
+  return at;
+}
+
+static int trimmed(const char *text, const char *end) {
+  while (end > text && end[-1] == '\n') {
+    end--;
+  }
+  return (int)(end - text);
+}
+
+static void collect_entries(Arena *arena, const char *at, const char *end, SaidList *list) {
+  for (const char *next; at < end; at = next) {
+    next = end_of(at, "    ");
+    if (strncmp(at, "  ", 2) == 0) {
+      const Said said = entry_of(at + 2, trimmed(at + 2, next));
+      if (!is_passed_over(&said)) {
+        array_push(arena, list, said);
+      }
+    }
+  }
+}
+
+// The formatted text: declarations begin at the margin, and entries of a recipe two columns behind it.
+static void collect(Arena *arena, const char *text, SaidList *list) {
+  for (const char *at = text, *end; *at; at = end) {
+    end = end_of(at, "  ");
+    if (strncmp(at, "recipe ", 7) == 0) {
+      collect_entries(arena, at, end, list);
+    } else if (*at >= 'a' && *at <= 'z') {
+      array_push(arena, list, declaration_of(at, trimmed(at, end)));
+    }
+  }
+}
+
+static bool is_in(const SaidList *list, const Said *said) {
+  for (int i = 0; i < list->count; i++) {
+    if (same(list->at[i].all, list->at[i].all_length, said->all, said->all_length)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What is called the same there, and does not stand in the other text.
+static Said *partner(SaidList *there, const SaidList *here, const Said *said) {
+  for (int i = 0; i < there->count; i++) {
+    Said *other = &there->at[i];
+    if (!other->paired && same(other->key, other->key_length, said->key, said->key_length) && !is_in(here, other)) {
+      return other;
+    }
+  }
+  return NULL;
+}
+
+// Where an entry differs. A declaration that only one of them has is used by something that differs too.
+static void add(Unfit *changed, const Said *was, const Said *is) {
+  enum { SHOWN = 120 };
+  const Said *any = was ? was : is;
+  const int w = was && was->length < SHOWN ? was->length : SHOWN, n = is && is->length < SHOWN ? is->length : SHOWN;
+  const char *w_more = was && was->length > SHOWN ? "..." : "", *n_more = is && is->length > SHOWN ? "..." : "";
+  if (!any->text) {
+    if (was && is) {
+      unfit_add(changed, "`%.*s` is another one", any->key_length, any->key);
+    }
+  } else if (was && is) {
+    unfit_add(changed, "%.*s was `%.*s%s` and is `%.*s%s`", any->key_length, any->key, w, was->text, w_more, n,
+              is->text, n_more);
+  } else {
+    unfit_add(changed, "`%.*s %.*s%s` is %s", any->key_length, any->key, was ? w : n, any->text, was ? w_more : n_more,
+              was ? "gone" : "new");
+  }
+}
+
+void text_changed(Arena *arena, const char *before, const char *now, Unfit *changed) {
+  SaidList was = {0}, is = {0};
+  collect(arena, before, &was);
+  collect(arena, now, &is);
+  for (int i = 0; i < was.count; i++) {
+    if (!is_in(&is, &was.at[i])) {
+      Said *other = partner(&is, &was, &was.at[i]);
+      if (other) {
+        other->paired = true;
+      }
+      add(changed, &was.at[i], other);
+    }
+  }
+  for (int i = 0; i < is.count; i++) {
+    if (!is.at[i].paired && !is_in(&was, &is.at[i])) {
+      add(changed, NULL, &is.at[i]);
+    }
+  }
+}
