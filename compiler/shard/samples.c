@@ -170,7 +170,11 @@ static void leave_out_outputs(Check *check) {
       nodes->at[kept++] = nodes->at[i];
     }
   }
+  const bool any = kept < nodes->count;
   nodes->count = kept;
+  if (any) {  // or stages would send what nobody reads
+    graph_remove_dead(check->graph);
+  }
 }
 
 static bool check_stored(Check *check) {
