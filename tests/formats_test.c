@@ -5,8 +5,8 @@
 #include <stdint.h>
 // cmocka.h wants the four above first.
 #include <cmocka.h>
-#include <signal.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
