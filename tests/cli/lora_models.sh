@@ -61,7 +61,8 @@ END
   expect 0 "$MDL" convert "$1-tuned" --to peft -o "$1-peft"
   expect 0 "$MDL" convert "$1-tuned" --merge --to hf -o "$1-merged"
   python3 formula.py "$1-hf" "$1-peft" "$1-merged" "$2" "$3" || die "$1: merged"
-  expect 0 "$MDL" convert "$1-hf" --adapters "$1-peft" -o "$1-back" --data text.txt
+  # Windows as long as those before: of fewer rows libraries of products may add in another order.
+  expect 0 "$MDL" convert "$1-hf" --adapters "$1-peft" -o "$1-back" --data text.txt --set seq=16
   expect 0 "$MDL" convert "$1-back" --to peft -o "$1-again"
   cmp "$1-peft/adapter_model.safetensors" "$1-again/adapter_model.safetensors" || die "$1: PEFT, there and back"
   [ ! -x "$BUILD/tests/convert_logits" ] || same "$1: scores" "$(scores "$1-tuned")" "$(scores "$1-back")"
