@@ -267,6 +267,22 @@ const Node *graph_quantise(const Graph *graph, ValueId value) {
   return node && node->op == OP_QUANTISE ? node : NULL;
 }
 
+void graph_count_uses(const Graph *graph, RegionId region, int *uses) {
+  const Region *at = &graph->regions.at[region];
+  for (int i = 0; i < at->nodes.count; i++) {
+    const Node *node = graph_node(graph, at->nodes.at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      uses[node->operands[j]]++;
+    }
+    if (node->region >= 0) {
+      graph_count_uses(graph, node->region, uses);
+    }
+  }
+  for (int i = 0; i < at->results.count; i++) {
+    uses[at->results.at[i]]++;
+  }
+}
+
 int64_t graph_elements(const Graph *graph, Shape shape) {
   int64_t count = 1;
   for (int i = 0; i < shape.count; i++) {

@@ -85,22 +85,6 @@ typedef struct {
   NodeId recorded;  // the reduce_max
 } Recorded;
 
-static void count_uses(const Graph *graph, RegionId region, int *uses) {
-  const Region *at = &graph->regions.at[region];
-  for (int i = 0; i < at->nodes.count; i++) {
-    const Node *node = graph_node(graph, at->nodes.at[i]);
-    for (int j = 0; j < node->operand_count; j++) {
-      uses[node->operands[j]]++;
-    }
-    if (node->region >= 0) {
-      count_uses(graph, node->region, uses);
-    }
-  }
-  for (int i = 0; i < at->results.count; i++) {
-    uses[at->results.at[i]]++;
-  }
-}
-
 // Is it true at one position of its axis alone, which is another one in each microbatch?
 static bool is_one_place(const Graph *graph, ValueId value, int64_t microbatches) {
   const Shape shape = graph_shape(graph, value);
@@ -171,7 +155,7 @@ static void leave_microbatches(Compilation *c) {
   const NodeList old = graph->regions.at[0].nodes;
   int last = -1;
   int *uses = ARENA_ARRAY(c->arena, int, graph->values.count + 1);
-  count_uses(graph, 0, uses);
+  graph_count_uses(graph, 0, uses);
   for (int i = 0; i < old.count; i++) {
     Recorded found;
     if (find_recorded(graph, old.at[i], uses, &found)) {

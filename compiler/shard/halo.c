@@ -28,22 +28,6 @@ static const Node *made_by(const Halo *h, ValueId value, Op op) {
   return node && node->op == op ? node : NULL;
 }
 
-static void count_uses(Halo *h, RegionId region) {
-  const Region *at = &h->graph->regions.at[region];
-  for (int i = 0; i < at->nodes.count; i++) {
-    const Node *node = graph_node(h->graph, at->nodes.at[i]);
-    for (int j = 0; j < node->operand_count; j++) {
-      h->uses[node->operands[j]]++;
-    }
-    if (node->region >= 0) {
-      count_uses(h, node->region);
-    }
-  }
-  for (int i = 0; i < at->results.count; i++) {
-    h->uses[at->results.at[i]]++;
-  }
-}
-
 // --- what is a window ---
 
 static int64_t size_of(const Halo *h, AxisId axis) {
@@ -225,7 +209,7 @@ static void mark_new(const Halo *h, int from, const Node *like) {
   }
 }
 
-static void rewrite(Halo *h, RegionId region, int limit) {
+static void rewrite(Halo *h, RegionId region) {
   Graph *graph = h->graph;
   const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
@@ -254,7 +238,7 @@ static void rewrite(Halo *h, RegionId region, int limit) {
     } else {
       array_push(graph->arena, &graph->regions.at[region].nodes, old.at[i]);
       if (op_body(node.op)) {
-        rewrite(h, node.region, limit);
+        rewrite(h, node.region);
       }
     }
   }
@@ -269,19 +253,20 @@ bool pass_halo(Compilation *c) {
   if (c->spec->mesh_count == 0 || !find_all(&h, 0, find_slice)) {
     return pass_changed_nothing(c);
   }
-  count_uses(&h, 0);
+  graph_count_uses(graph, 0, h.uses);
   if (!find_all(&h, 0, find_pad) || !find_all(&h, 0, find_gather)) {
     return pass_changed_nothing(c);
   }
-  enum { NEW_VALUES = 8 * MOST_RANKS };  // for each pad, at most, and one for each shard
-  const int limit = count + NEW_VALUES * graph->nodes.count;
   h.near = ARENA_ARRAY(c->arena, ValueId, count + 1);
-  h.replace = ARENA_ARRAY(c->arena, ValueId, limit + 1);
+  h.replace = ARENA_ARRAY(c->arena, ValueId, count + 1);
   memset(h.near, -1, sizeof *h.near * (size_t)(count + 1));
-  memset(h.replace, -1, sizeof *h.replace * (size_t)(limit + 1));
+  memset(h.replace, -1, sizeof *h.replace * (size_t)(count + 1));
   const GraphPlace before = graph_place(graph);
-  rewrite(&h, 0, count);
-  graph_replace_values(graph, h.replace);
+  rewrite(&h, 0);
+  ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);  // of the new ones too
+  memset(replace, -1, sizeof *replace * (size_t)(graph->values.count + 1));
+  memcpy(replace, h.replace, sizeof *replace * (size_t)count);
+  graph_replace_values(graph, replace);
   graph_return(graph, before);
   graph_remove_dead(graph);
   return true;
