@@ -59,7 +59,8 @@ Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes) {
 }
 
 // Long rows of a length that is no multiple of a vector's (a vocabulary of 50257) are slow for matrix units: each
-// begins on a whole memory line instead.
+// begins on a whole memory line instead. The buffer ends with the last row's last element: nothing writes behind it, and
+// copies of whole buffers (lower_offload.c) read every byte.
 static Storage aligned_storage(Lower *l, Shape shape, int64_t element_bytes) {
   enum { LONG = 256, VECTOR_BYTES = 16, LINE_BYTES = 128 };
   const int64_t row = shape.count > 1 ? axis_extent(l, shape.axis[shape.count - 1]) : 0;
@@ -68,7 +69,7 @@ static Storage aligned_storage(Lower *l, Shape shape, int64_t element_bytes) {
   }
   const int64_t line = LINE_BYTES / element_bytes, apart = round_up(row, line);
   const int64_t rows = graph_elements(l->graph, shape) / row;
-  Storage storage = {.buffer = new_buffer(l, ARENA_TRANSIENT, rows * apart * element_bytes)};
+  Storage storage = {.buffer = new_buffer(l, ARENA_TRANSIENT, ((rows - 1) * apart + row) * element_bytes)};
   int64_t at = apart;
   storage.stride[shape.count - 1] = 1;
   for (int i = shape.count - 2; i >= 0; i--) {
