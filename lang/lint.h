@@ -14,8 +14,9 @@ const bool *lint_nodes_of(Graph *graph, ValueId value);
 bool lint_finds(Graph *graph, ValueId value, bool (*found)(Graph *graph, const Node *node),
                 bool (*passed)(const Node *node));
 
-// Is a loss made of logarithms, as those of probabilities are, so that it may be called nats?
-bool lint_has_logarithm(Graph *graph, ValueId loss);
+// Is a loss made of logarithms, as those of probabilities are, and of what tokens pick, so that it may be called nats
+// per token?
+bool lint_in_nats(Graph *graph, ValueId loss);
 
 // Behind an elaborated training step: warns of names that nothing reads (E016), and of parameters that the loss does
 // not depend on (E038).

@@ -446,7 +446,7 @@ static void check_mean(Elaborator *e, ValueId loss) {
     }
   }
   const bool sum = is_plain_sum(&s, loss, 1, 0);
-  e->loss_unit = s.scaled || !lint_has_logarithm(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  e->loss_unit = s.scaled || !lint_in_nats(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
   if (s.weighed) {
     const bool share = strcmp(is_given_weights(graph, s.weighed), "share") == 0;
     Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),

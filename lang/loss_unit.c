@@ -1,4 +1,6 @@
-// loss_unit.c: may a loss be called nats?
+// loss_unit.c: may a loss be called nats per token?
+#include <string.h>
+
 #include "compiler/ir/op.h"
 #include "lang/lint.h"
 
@@ -21,6 +23,54 @@ static bool is_passed(const Node *node) {
                             : op != OP_SCAN;
 }
 
-bool lint_has_logarithm(Graph *graph, ValueId loss) {
-  return lint_finds(graph, loss, is_logarithm, is_passed);
+static bool is_token_input(const Node *node) {
+  static const struct {
+    const char *name;
+    bool token;
+  } fed[] = {
+#define FED(name, meaning, token) {#name, token},
+#include "compiler/plan/fed.def"
+#undef FED
+  };
+  bool found = false;
+  for (size_t i = 0; node->op == OP_INPUT && i < sizeof fed / sizeof *fed; i++) {
+    found |= fed[i].token && strcmp(node->text, fed[i].name) == 0;
+  }
+  return found;
+}
+
+static bool value_is(const Graph *graph, ValueId value, Op op) {
+  const Node *node = graph_producer(graph, value);
+  return node && node->op == op;
+}
+
+static bool follows_tokens(Graph *graph, ValueId index) {
+  const bool *nodes = graph_value(graph, index)->type == TYPE_INDEX ? lint_nodes_of(graph, index) : NULL;
+  for (int i = 0; nodes && i < graph->nodes.count; i++) {
+    if (nodes[i] && is_token_input(graph_node(graph, i))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Is something computed taken at the places that tokens name, as scores are at the targets? A row of a parameter is an
+// embedding. One-hot vectors do the same: positions that are compared with tokens.
+static bool picks_tokens(Graph *graph, const Node *node) {
+  const bool takes = node->op == OP_TAKE && !value_is(graph, node->operands[0], OP_PARAM);
+  const bool one_hot = op_compares(node->op) && (value_is(graph, node->operands[0], OP_POSITION) ||
+                                                 value_is(graph, node->operands[1], OP_POSITION));
+  bool found = false;
+  for (int i = 0; i < node->operand_count && (takes || one_hot); i++) {
+    found |= follows_tokens(graph, node->operands[i]);
+  }
+  return found;
+}
+
+static bool is_picked_from(const Node *node) {
+  return node->op == OP_LOG || node->op == OP_TO_REAL || is_passed(node);
+}
+
+bool lint_in_nats(Graph *graph, ValueId loss) {
+  return lint_finds(graph, loss, is_logarithm, is_passed) && lint_finds(graph, loss, picks_tokens, is_picked_from);
 }

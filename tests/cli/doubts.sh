@@ -127,7 +127,8 @@ same "how often it is said" "$(grep -c "below 0" out)" 1
 
 # Losses.
 for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * mean(cross_entropy(logits, targets over vocab))" \
-  "exp(mean(cross_entropy(logits, targets over vocab)))"; do
+  "exp(mean(cross_entropy(logits, targets over vocab)))" \
+  "mean(logsumexp(logits over vocab) - mean(logits over vocab))"; do
   sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
   rm -rf loss
   train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
@@ -138,7 +139,8 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
 done
 for loss in "mean(cross_entropy(logits, targets over vocab)) + 1e-4 * mean(z_loss(logits over vocab))" \
-  "0 - mean(log(softmax(logits over vocab)[targets]))" "mean(mean(cross_entropy(logits, targets over vocab) over seq))"; do
+  "0 - mean(log(softmax(logits over vocab)[targets]))" \
+  "0 - mean(log(sum(softmax(logits over vocab) * ((pos(vocab) == targets) as real) over vocab)))" "mean(mean(cross_entropy(logits, targets over vocab) over seq))"; do
   sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
   rm -rf loss
   train loss.mdl --steps 1 --out loss --data text.txt --set seq=8

@@ -3,9 +3,10 @@
   soak.py SECONDS JOBS DIR [WHAT...]     in a directory that is made; WHAT: late faults kills power memory (all, in this order)
 
 BUILD=DIR is where the programs are. KILLS=N (1000). PART=K/N: the K-th of N parts (from 1) of what is named, so that several
-calls try all of it. What did not hold is in DIR/failed, a file for each; what there was no time for is counted as left. Work is
-done in WORK (default: DIR/work), which a directory in memory makes quicker. Where strace cannot record, what needs it
-(faults, power) is said and left out. Status 1 if anything did not hold.
+calls try all of it; FROM=N leaves out the first N tries of a part, which a call before had time for. What did not hold is in
+DIR/failed, a file for each; what there was no time for is counted as left. Work is done in WORK (default: DIR/work), which a
+directory in memory makes quicker. Where strace cannot record, what needs it (faults, power) is said and left out. Status 1 if
+anything did not hold.
 """
 
 import os
@@ -54,6 +55,7 @@ def main(seconds, jobs, out, chosen):
     began = time.monotonic()
     until, seed = began + seconds, int(os.environ.get("SEED", "16"))
     part, parts = (int(word) for word in os.environ.get("PART", "1/1").split("/"))
+    first = int(os.environ.get("FROM", "0"))
     logs, work = out / "failed", pathlib.Path(os.environ.get("WORK", out / "work"))
     logs.mkdir(parents=True)
     may, why = records()
@@ -65,7 +67,7 @@ def main(seconds, jobs, out, chosen):
             print(f"{what}: not begun", flush=True)
             continue
         try:
-            tries = prepared(what, work, seed)[part - 1::parts]
+            tries = prepared(what, work, seed)[part - 1::parts][first:]
         except (SystemExit, subprocess.SubprocessError) as broken:
             (logs / f"{what}-begin.txt").write_text(f"{broken}\n")
             print(f"FAILED {what}: it does not begin: {broken}", flush=True)
