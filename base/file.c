@@ -19,6 +19,27 @@ static void file_error(FileError *error, const char *what, const char *path, int
   error->code = code;
 }
 
+int file_open(const char *path, int flags) {
+  int fd;
+  do {
+    fd = open(path, flags | O_CLOEXEC, 0666);
+  } while (fd < 0 && errno == EINTR);
+  return fd;
+}
+
+int file_sync(int fd) {
+  int result;
+  do {
+    result = fsync(fd);
+  } while (result < 0 && errno == EINTR);
+  return result;
+}
+
+int file_close(int fd) {
+  const int result = close(fd);
+  return result < 0 && errno == EINTR ? 0 : result;  // it is closed
+}
+
 static bool read_all(int fd, size_t most, Buffer *buffer) {
   char block[1 << 16];
   for (;;) {
@@ -72,7 +93,7 @@ fail_read:
 
 static char *read_at_most(const char *path, bool regular, size_t most, size_t *length, FileError *error) {
   struct stat status;
-  int fd = open(path, O_RDONLY | O_CLOEXEC | (regular ? O_NONBLOCK : 0));
+  int fd = file_open(path, O_RDONLY | (regular ? O_NONBLOCK : 0));
   if (fd < 0) {
     file_error(error, "open", path, errno);
     return NULL;
@@ -80,11 +101,11 @@ static char *read_at_most(const char *path, bool regular, size_t most, size_t *l
   if (regular && fstat(fd, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
     snprintf(error->text, sizeof error->text, "cannot read '%.300s': it is a device or a pipe, not a file", path);
     error->code = 0;
-    close(fd);
+    file_close(fd);
     return NULL;
   }
   char *text = read_from(fd, path, most, length, error);
-  close(fd);
+  file_close(fd);
   return text;
 }
 
@@ -138,23 +159,23 @@ static bool sync_directory(const char *path) {
   char directory[PATH_MAX];
   size_t length = directory_length(path);
   snprintf(directory, sizeof directory, "%.*s", length ? (int)length : 1, length ? path : ".");
-  int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = file_open(directory, O_RDONLY | O_DIRECTORY);
   if (fd < 0) {
     return false;
   }
-  bool done = fsync(fd) == 0 || errno == EINVAL;  // some file systems cannot
+  bool done = file_sync(fd) == 0 || errno == EINVAL;  // some file systems cannot
   int code = errno;
-  close(fd);
+  file_close(fd);
   errno = code;
   return done;
 }
 
 // A device or a pipe is written to; a file put in its place would be the end of it.
 static bool write_special(const char *path, const void *bytes, size_t length, FileError *error) {
-  int fd = open(path, O_WRONLY | O_CLOEXEC);
+  int fd = file_open(path, O_WRONLY);
   bool done = fd >= 0 && write_all(fd, bytes, length);
   int code = errno;
-  if (fd >= 0 && close(fd) != 0 && done) {
+  if (fd >= 0 && file_close(fd) != 0 && done) {
     done = false;
     code = errno;
   }
@@ -174,7 +195,7 @@ static int create_beside(const char *path, char *temporary, size_t size) {
       errno = ENAMETOOLONG;
       return -1;
     }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    fd = file_open(temporary, O_WRONLY | O_CREAT | O_EXCL);
     if (fd < 0 && errno != EEXIST) {
       return -1;
     }
@@ -195,12 +216,12 @@ bool file_write_atomic(const char *given, const void *bytes, size_t length, File
     file_error(error, "write", given, errno);
     return false;
   }
-  if (!write_all(fd, bytes, length) || (exists && fchmod(fd, status.st_mode & 0777) != 0) || fsync(fd) != 0) {
+  if (!write_all(fd, bytes, length) || (exists && fchmod(fd, status.st_mode & 0777) != 0) || file_sync(fd) != 0) {
     file_error(error, "write", given, errno);
-    close(fd);
+    file_close(fd);
     goto fail_write;
   }
-  if (close(fd) != 0 || rename(temporary, path) != 0 || !sync_directory(path)) {
+  if (file_close(fd) != 0 || rename(temporary, path) != 0 || !sync_directory(path)) {
     file_error(error, "write", given, errno);
     goto fail_write;
   }

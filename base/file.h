@@ -14,6 +14,12 @@ typedef struct {
   int code;  // the system's; 0: there is none
 } FileError;
 
+// open, with O_CLOEXEC and rights 0666, fsync and close of the system, which signals do not interrupt: some file
+// systems over networks let them.
+int file_open(const char *path, int flags);
+int file_sync(int fd);
+int file_close(int fd);
+
 // The bytes of a regular file, followed by a NUL that is not counted. The caller frees them. A pipe is an error.
 char *file_read(const char *path, size_t *length, FileError *error);
 

@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
 
 bool io_failed(const char *what, const char *path, Error *error) {
@@ -46,7 +47,7 @@ static bool io_fault(Io *io, bool *half) {
 }
 
 bool io_create(Io *io, const char *path, int *fd, Error *error) {
-  *fd = io_fault(io, NULL) ? -1 : open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  *fd = io_fault(io, NULL) ? -1 : file_open(path, O_WRONLY | O_CREAT | O_EXCL);
   return *fd >= 0 || io_failed("create", path, error);
 }
 
@@ -87,11 +88,11 @@ bool io_write_at(Io *io, int fd, const char *path, int64_t offset, const void *d
 }
 
 bool io_sync(Io *io, int fd, const char *path, Error *error) {
-  return (!io_fault(io, NULL) && fsync(fd) == 0) || io_failed("write", path, error);
+  return (!io_fault(io, NULL) && file_sync(fd) == 0) || io_failed("write", path, error);
 }
 
 bool io_close(int fd, const char *path, Error *error) {
-  return close(fd) == 0 || io_failed("write", path, error);
+  return file_close(fd) == 0 || io_failed("write", path, error);
 }
 
 bool io_make_directory(Io *io, const char *path, Error *error) {
@@ -99,14 +100,14 @@ bool io_make_directory(Io *io, const char *path, Error *error) {
 }
 
 bool io_sync_directory(Io *io, const char *path, Error *error) {
-  int fd = io_fault(io, NULL) ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int fd = io_fault(io, NULL) ? -1 : file_open(path, O_RDONLY | O_DIRECTORY);
   if (fd < 0) {
     return io_failed("write directory", path, error);
   }
   // Some file systems cannot sync a directory and say EINVAL; there is nothing more to do on them.
-  bool done = fsync(fd) == 0 || errno == EINVAL;
+  bool done = file_sync(fd) == 0 || errno == EINVAL;
   int reason = errno;
-  close(fd);
+  file_close(fd);
   errno = reason;
   return done || io_failed("write directory", path, error);
 }
@@ -176,7 +177,7 @@ bool io_make_path(const char *path, Error *error) {
 }
 
 bool io_lock(const char *path, int *fd, IoLock *lock, Error *error) {
-  *fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  *fd = file_open(path, O_RDONLY | O_DIRECTORY);
   *lock = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) != 0 ? errno == EWOULDBLOCK ? IO_LOCK_TAKEN : IO_LOCK_NONE
                                                          : IO_LOCK_HELD;
   return *fd >= 0 || io_failed("open the directory", path, error);
@@ -230,7 +231,7 @@ bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, 
 static bool open_regular(const char *path, int flags, int *fd, int64_t *bytes, Error *error) {
   const char *what = (flags & O_ACCMODE) == O_RDONLY ? "read" : "write";
   struct stat info;
-  *fd = open(path, flags | O_NONBLOCK | O_CLOEXEC, 0666);
+  *fd = file_open(path, flags | O_NONBLOCK);
   if (*fd < 0 && errno == ELOOP && (flags & O_NOFOLLOW)) {
     return error_set(error, 1, "cannot %s %s: it is a link, and what a run writes stays in its directory", what, path);
   }
@@ -249,7 +250,7 @@ static bool open_regular(const char *path, int flags, int *fd, int64_t *bytes, E
     io_failed(what, path, error);
   }
   if (!pipe) {
-    close(*fd);
+    file_close(*fd);
   }
   *fd = -1;
   return false;
@@ -280,7 +281,7 @@ bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Err
   } else {
     done = io_read(fd, path, 0, memory, (size_t)bytes, error);
   }
-  close(fd);
+  file_close(fd);
   if (!done) {
     free(memory);
     return false;

@@ -29,6 +29,7 @@ enum {
   FAULT_TRANSFER = FAULT_READ | FAULT_WRITE | FAULT_NAME,
   FAULT_LOOK = 8,  // what opens files and directories, and asks for what is there
   FAULT_MEMORY = 16,
+  FAULT_SLOW = 32,  // of these what a signal may interrupt: opens, flushes and closes
 };
 
 static struct {
@@ -87,14 +88,14 @@ WRAP(FAULT_MEMORY, void *, MAP_FAILED, mmap, (void *at, size_t size, int may, in
 int __wrap_fsync(int fd);
 int __wrap_fsync(int fd) {
   (void)fd;
-  return fails(FAULT_NAME) ? -1 : 0;
+  return fails(FAULT_NAME | FAULT_SLOW) ? -1 : 0;
 }
 
 // What cannot be closed is gone all the same.
 int __real_close(int fd);
 int __wrap_close(int fd);
 int __wrap_close(int fd) {
-  const bool failed = fails(FAULT_NAME);
+  const bool failed = fails(FAULT_NAME | FAULT_SLOW);
   const int result = __real_close(fd);
   errno = failed ? faults.with : errno;
   return failed ? -1 : result;
@@ -110,7 +111,7 @@ int __wrap_open(const char *path, int flags, ...) {
     mode = va_arg(more, mode_t);
     va_end(more);
   }
-  return fails(FAULT_LOOK) ? -1 : __real_open(path, flags, mode);
+  return fails(FAULT_LOOK | FAULT_SLOW) ? -1 : __real_open(path, flags, mode);
 }
 
 // A chunk of an arena, without which the program ends, is left out: how that is told is in the tests of arenas.

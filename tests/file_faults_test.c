@@ -165,11 +165,11 @@ static void test_failing_calls(void **state) {
   }
 }
 
-// Reading and writing go on.
+// All goes on that signals may interrupt; what they interrupt while it is closed is closed.
 static void test_signals(void **state) {
   const World *world = *state;
-  Work *const all[] = {read_whole, read_exactly, write_atomic, replace};
-  faults.kinds = FAULT_READ | FAULT_WRITE;
+  Work *const all[] = {read_whole, read_exactly, write_atomic, replace, make_and_sync};
+  faults.kinds = FAULT_READ | FAULT_WRITE | FAULT_SLOW;
   for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     assert_int_equal(with_faults(all[i], world, EINTR), 0);
   }
