@@ -204,10 +204,12 @@ static bool writer_finish(TokenWriter *w, Error *error) {
   if (w->chat && chat_answers(w->chat) == 0) {
     return chat_unanswered(w->chat, "what is read", error);
   }
-  // Both are on the disk before either has its name: where one has no space, what was there stays as it was.
+  // Both are on the disk before either has its name: where one has no space, what was there stays as it was. Tokens
+  // never stand beside a mask of others: where one cannot be named, or a kill comes in between, there is no mask.
   return (!w->chat || io_sync(NULL, w->mask_fd, w->mask, error)) && io_sync(NULL, w->fd, w->path, error) &&
-         (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error)) &&
-         file_finish(&w->fd, w->path, w->out, error);
+         (!w->chat || unlink(w->mask_out) == 0 || errno == ENOENT || io_failed("replace", w->mask_out, error)) &&
+         file_finish(&w->fd, w->path, w->out, error) &&
+         (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error));
 }
 
 bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts, Error *error) {

@@ -33,6 +33,15 @@ if command -v strace > /dev/null && strace -qq true 2> /dev/null; then
     same "what stood there before fsync $n failed" "$(sha256sum talks.bin talks.bin.mask)" "$before"
     [ ! -e talks.bin.part ] || die "a part is left"
   done
+  # Where one cannot be named, no mask stands beside tokens of others.
+  for n in 1 2; do
+    cp talks.bin named.bin
+    cp talks.bin.mask named.bin.mask
+    expect 1 strace -f -qq -o trace -e trace=rename,renameat,renameat2 \
+      -e inject=rename,renameat,renameat2:error=EIO:when=$n "$MDL" data encode fewer.jsonl --chat --raw -o named.bin
+    mentions err "cannot rename to"
+    [ ! -e named.bin.mask ] || die "a mask is left where rename $n failed"
+  done
 fi
 
 train chat.mdl --steps 8 --eval-every 4 --out one
