@@ -132,6 +132,9 @@ static void check_declaration(const Readers *readers, const Declaration *declara
     return;
   }
   Diagnostic *said = diag_warning(unit->diag, E016, ast->name_span, "nothing %s '%s'", what, ast->name);
+  if (ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE) {
+    diag_label(unit->diag, said, "what stands in it is checked only where it is called");
+  }
   diag_help(unit->diag, said, "remove it, or call it `_%s` if that is meant", ast->name);
 }
 
