@@ -119,3 +119,30 @@ void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisI
         "is meant");
   }
 }
+
+// The axis of `shares`, x / sum(x over it), along which they sum to 1; -1: the node is none.
+static AxisId shared_out(const Graph *graph, const Node *shares) {
+  const Node *sum = shares->op == OP_DIV ? graph_producer(graph, shares->operands[1]) : NULL;
+  return sum && sum->op == OP_SUM && sum->operands[0] == shares->operands[0] && sum->axes.count == 1 ? sum->axes.axis[0]
+                                                                                                     : -1;
+}
+
+void warn_queries(const Compilation *c, const Node *dot) {
+  const Graph *graph = c->graph;
+  for (int i = 0; c->program == PROGRAM_TRAIN && dot->axes.count == 1 && i < 2; i++) {
+    const AxisId key = dot->axes.axis[0];
+    const Node *shares = graph_producer(graph, dot->operands[i]);
+    const AxisId query = shares ? shared_out(graph, shares) : -1;
+    if (query < 0 || query == key || !is_renamed(graph, query, key) || !is_place_of(graph, query, "tokens") ||
+        !is_place_of(graph, query, "targets") || !told_each(c, dot, query)) {
+      continue;
+    }
+    Diagnostic *said =
+        diag_warning(c->diag, E049, asked_for(graph, shares),
+                     "the shares of this softmax sum to 1 over '%s', where '%s' is summed behind it: each "
+                     "position sees of those behind it what they have left",
+                     graph->axes.at[query].name, graph->axes.at[key].name);
+    diag_help(c->diag, said, "write `softmax(... over %s)`; `allow E049;` in the recipe if that is meant",
+              graph->axes.at[key].name);
+  }
+}

@@ -557,6 +557,9 @@ bool pass_recognise(Compilation *c) {
       if (match.matrix >= 0) {
         warn_unfused(c, node, match.matrix, match.why);
       }
+      if (node->op == OP_DOT) {
+        warn_queries(c, node);
+      }
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }
   }
