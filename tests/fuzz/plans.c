@@ -1,7 +1,7 @@
 // plans.c: changes the numbers of compiled plans at random, gives them a right hash, and runs on the CPU what the
 // verifier accepts: it must end, in results or in words.
 //
-//   fuzz_plans [--seconds N] [--seed N] [--out DIR] TEXT|DIR...    hunts, with plans of these texts
+//   fuzz_plans [--seconds N | --count N] [--seed N] [--out DIR] TEXT|DIR...    hunts, with plans of these texts
 //   fuzz_plans --replay FILE...                                    runs what was found
 //
 // Accepted changes stay, so that plans become ever stranger. Meant for a build with MDL_SANITIZE. A process tries, and
@@ -51,6 +51,7 @@ typedef struct {  // memory of both processes
 
 typedef struct {
   double seconds;
+  long count;  // of tries; 0: as many as there is time for
   uint64_t seed;
   const char *out;
   bool replay;
@@ -185,7 +186,12 @@ static bool try_plan(uint64_t *state, bool run) {
   return set != NULL;
 }
 
-static void one_start(uint64_t *state, double end) {
+// Is there to be one more try?
+static bool goes_on(const Flags *flags, double end) {
+  return flags->count > 0 ? shared->tried < flags->count : now() < end;
+}
+
+static void one_start(const Flags *flags, uint64_t *state, double end) {
   static uint8_t good[PLAN_MOST + 64];
   if (!plan_make(state)) {
     return;
@@ -193,7 +199,7 @@ static void one_start(uint64_t *state, double end) {
   size_t length = shared->length;
   memcpy(good, shared->plan, length);
   Fields fields = fields_find(good, length);
-  for (int t = 0, kept = 0; t < TRIES && now() < end; t++) {
+  for (int t = 0, kept = 0; t < TRIES && goes_on(flags, end); t++) {
     bool moved;
     shared->length = fields_change(&fields, draw(state, UINT64_MAX), shared->plan, length, PLAN_MOST, &moved);
     if (try_plan(state, (kept + 1) % RUN_EACH == 0)) {
@@ -271,7 +277,7 @@ static int hunt(const Flags *flags) {
   const double begin = now(), end = begin + flags->seconds;
   int found = 0;
   snprintf(log, sizeof log, "%s/log", directory);
-  for (uint64_t round = 0; now() < end; round++) {
+  for (uint64_t round = 0; goes_on(flags, end); round++) {
     fflush(NULL);
     const pid_t pid = fork();
     if (pid < 0) {
@@ -282,8 +288,8 @@ static int hunt(const Flags *flags) {
       uint64_t state = flags->seed * 1000003 + round * 0x2545f4914f6cdd1du;
       quiet(log);
       play_prepare();
-      for (int i = 0; i < ROUND_STARTS && now() < end; i++) {
-        one_start(&state, end);
+      for (int i = 0; i < ROUND_STARTS && goes_on(flags, end); i++) {
+        one_start(flags, &state, end);
       }
       _exit(0);
     }
@@ -333,6 +339,8 @@ static bool read_flags(int argc, char **argv, Flags *flags) {
       i++;
       if (strcmp(word, "--seconds") == 0) {
         flags->seconds = strtod(value, NULL);
+      } else if (strcmp(word, "--count") == 0) {
+        flags->count = strtol(value, NULL, 10);
       } else if (strcmp(word, "--seed") == 0) {
         flags->seed = strtoull(value, NULL, 10);
       } else if (strcmp(word, "--out") == 0) {
@@ -351,7 +359,7 @@ int main(int argc, char **argv) {
   snprintf(directory, sizeof directory, "%s/mdl-plans-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
            (int)getpid());
   if (shared == MAP_FAILED || !read_flags(argc, argv, &flags) || mkdir(directory, 0700) != 0) {
-    fprintf(stderr, "usage: fuzz_plans [--seconds N] [--seed N] [--out DIR] TEXT|DIR... | --replay FILE...\n");
+    fprintf(stderr, "usage: fuzz_plans [--seconds N | --count N] [--seed N] [--out DIR] TEXT|DIR... | --replay FILE...\n");
     return 2;
   }
   const int found = flags.replay ? replay() : hunt(&flags);

@@ -6,18 +6,24 @@
 #
 # Then the same for plans (plans.c), and for everything else that reads bytes from outside (burst.c). The texts under
 # tests/fuzz/found are those that once failed, and so are the inputs of readers in its directories. The day of the year
-# is the seed, so that each day sees others; .ci/run gives one, so that
-# its result is one of the change alone. What fails lies, small, in WORK. For hours: soak.sh.
+# is the seed, so that each day sees others. .ci/run gives one, and FUZZ_COUNT=N, how many texts (and 40 times as many
+# plans, and 10 times as many inputs of each reader), so that its result is one of the change alone and neither of the
+# day nor of how fast the machine is. What fails lies, small, in WORK. For hours: soak.sh.
 set -eu
 BUILD=${BUILD:-$ROOT/build}
 seconds=${SECONDS_LONG:-${TESTS_SHORT:+6}}
 seconds=${seconds:-12}
+long() {  # PARTS TIMES: for a part of the seconds, or so many times FUZZ_COUNT
+  if [ -n "${FUZZ_COUNT:-}" ]; then echo "--count $((FUZZ_COUNT * $2))"; else echo "--seconds $((seconds / $1))"; fi
+}
 cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
-"$BUILD/tests/fuzz" --seconds "$seconds" --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
+# shellcheck disable=SC2046
+"$BUILD/tests/fuzz" $(long 1 1) --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
   tests/programs tests/layouts tests/ir tests/fmt models examples
+# shellcheck disable=SC2046
 ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUILD/tests/fuzz_plans" \
-  --seconds "$((seconds / 3))" --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
+  $(long 3 40) --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
 "$ROOT/tests/fuzz/seeds.sh" "$WORK/seeds"
 cd "$WORK"
 readers=
@@ -26,5 +32,5 @@ for found in "$ROOT"/tests/fuzz/found/*/; do
   [ -d "$found" ] && "$BUILD/tests/fuzz_readers" --replay "$(basename "$found")" "$found"*
 done
 for seed in seeds/*; do readers="$readers ${seed#seeds/}"; done
-# shellcheck disable=SC2086
-"$BUILD/tests/fuzz_readers" --seconds "$((seconds / 6))" --seed "${SEED:-$(date +%j)}" seeds $readers
+# shellcheck disable=SC2046,SC2086
+"$BUILD/tests/fuzz_readers" $(long 6 10) --seed "${SEED:-$(date +%j)}" seeds $readers
