@@ -143,6 +143,13 @@ void shard_keep_node(Shard *s, NodeId id);                                      
 void shard_set_operand(Shard *s, NodeId id, int operand, ValueId value);
 void shard_want_operand(Shard *s, NodeId id, int operand, const Held *want);
 void shard_remember_newest(Shard *s, ValueId old, ValueId now);  // what stands for a value from here on
+void shard_with(Shard *s, NodeId id, uint32_t partial);  // chooses its loops and keeps it, partial over these mesh axes
+
+// shard_sums.c
+// A sum that only another sum of the same shape reads is a part of that: partial parts are added first. Not from one
+// layer to the next.
+void shard_find_deferred(Shard *s, const NodeList *nodes);
+void shard_sum(Shard *s, NodeId id);
 
 // shard_leaf.c
 void shard_leaf(Shard *s, NodeId id);
