@@ -2,6 +2,7 @@
 # figures.sh: docs/layouts.md says what the commands on it print.
 . "${ROOT:?}/tests/cli/lib.sh"
 command -v python3 > /dev/null || exit 77
+[ -z "${TESTS_SHORT:-}" ] || { echo "TESTS_SHORT leaves it out"; exit 77; }
 for name in docs examples models LICENSE; do
   ln -s "$ROOT/$name" "$name"
 done

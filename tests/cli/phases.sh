@@ -50,7 +50,9 @@ same "a killed run" "$(weights straight $steps)" "$(weights killed $steps)"
 
 # Ranks that cut all there is.
 LAYOUTS=$ROOT/examples/layouts.mdl
-for layout in z3 tp2_sp d3 interleaved; do
+layouts="z3 tp2_sp d3 interleaved"
+[ -z "${TESTS_SHORT:-}" ] || layouts=interleaved
+for layout in $layouts; do
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 6 --precision "$MORE" --out "$layout"
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 4 --precision "$MORE" --out "${layout}_parts"
   train "$LAYOUTS" --data "$ROOT/LICENSE" --layout $layout --steps 6 --precision "$MORE" --out "${layout}_parts" --resume

@@ -9,7 +9,7 @@
 set -euo pipefail
 command -v python3 > /dev/null || { echo "there is no python3 to draw programs with"; exit 77; }
 export BUILD=${BUILD:-$ROOT/build}
-if [ -n "${TESTS_SHORT:-}" ]; then few=6 seconds=2; else few=24 seconds=10; fi
+if [ -n "${TESTS_SHORT:-}" ]; then few=4 seconds=1; else few=24 seconds=10; fi
 "$ROOT/tests/draw/draw.py" "$WORK/programs" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-$few}"
 "$BUILD/mdlc" fmt "$WORK"/programs/*.mdl
 "$BUILD/tests/passes_test" "$WORK/programs" 2>&1 | grep -vE '^\[ +(RUN|OK) '

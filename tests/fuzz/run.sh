@@ -16,11 +16,12 @@ seconds=${seconds:-12}
 long() {  # PARTS TIMES: for a part of the seconds, or so many times FUZZ_COUNT
   if [ -n "${FUZZ_COUNT:-}" ]; then echo "--count $((FUZZ_COUNT * $2))"; else echo "--seconds $((seconds / $1))"; fi
 }
+texts="tests/programs tests/fmt examples"  # each is compiled under all its layouts first
+[ -n "${TESTS_SHORT:-}" ] || texts="tests/programs tests/layouts tests/ir tests/fmt models examples"
 cd "$ROOT"
 "$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
-# shellcheck disable=SC2046
-"$BUILD/tests/fuzz" $(long 1 1) --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" \
-  tests/programs tests/layouts tests/ir tests/fmt models examples
+# shellcheck disable=SC2046,SC2086
+"$BUILD/tests/fuzz" $(long 1 1) --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" $texts
 # shellcheck disable=SC2046
 ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0:allocator_may_return_null=1 "$BUILD/tests/fuzz_plans" \
   $(long 3 40) --seed "${SEED:-$(date +%j)}" --out "$WORK" tests/layouts tests/programs tests/ir
