@@ -395,10 +395,11 @@ static ElementType factors_of(const Precision *p, const Node *node) {
   return of_update(p, node) || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
 }
 
-// The format that a value has whatever it is made of; TYPE_REAL: there is none. Leaves are as they are stored.
+// The format that a value has whatever it is made of; TYPE_REAL: none. Leaves are as stored, wide products are wide.
 static ElementType asked_of(const Precision *p, const Node *node, ValueId value) {
-  const bool leaf = op_leaf(node->op);
-  return leaf ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
+  const bool product = op_dots(node->op) || op_chosen(node->op);
+  const bool free = op_leaf(node->op) || (product && product_is_wide(p->graph, p->c->spec, node));
+  return free ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
 }
 
 // Not all need be marked: a gradient may also be a value of the forward, which multiplies the parameter there.
