@@ -374,11 +374,84 @@ static void test_rings(void **state) {
   arena_destroy(run->arena);
 }
 
+// The outcome of a program with an update that ends with `update`, whose model ends with `body`.
+static Outcome updated(Arena *arena, const char *update, const char *body, const char *precision) {
+  char text[2048];
+  Outcome outcome = {0};
+  snprintf(
+      text, sizeof text,
+      "import std.nn;\n"
+      "update mine(p, g over i, o, lr) { axis a = size(i), b = size(o); %s }\n"
+      "precision thrifty { base bf16; gradient bf16; }\n"
+      "precision products { base bf16; dot: forward f32, backward f32; }\n"
+      "model net {\n"
+      "  axis batch = 8, seq = 8, embed = 8, wide = 4, tap = 3, b = 4;\n"
+      "  input x: real[batch, seq, embed];\n"
+      "  param w: [embed ; wide] ~ normal(0.5);\n"
+      "  param v: [embed] ~ normal(0.5);\n"
+      "  param u: [tap, embed] ~ normal(0.5);\n"
+      "  y = dot(x, w over embed);\n"
+      "  %s\n"
+      "}\n"
+      "recipe net { model net(); optimizer sgd(lr = 0.1, clip = 1); optimizer w: mine(lr = 0.1); allow E016, E057; }\n",
+      update, body);
+  outcome_run(layout_compile_text(text, &(CompileOptions){.precision = precision}), body, 30, arena, &outcome);
+  return outcome;
+}
+
+// What an update computes is f32, also where the forward computes the same of a parameter, or takes its rows.
+static void test_updates(void **state) {
+  (void)state;
+  static const char *const updates[][2] = {
+      {"return p / dot(p, p over i...);", "loss = mean(square(y)) + mean(dot(w, w over embed));"},
+      {"q = p[i -> a][o -> b]; k = (pos(a) + 1) % size(a); r = q[k[a -> c] as index(a)]; return p - r[c -> i][b -> o];",
+       "loss = mean(square(y));"}};
+  Arena *arena = arena_create();
+  for (size_t i = 0; i < sizeof updates / sizeof *updates; i++) {
+    const char *update = arena_format(arena, i == 1 ? "axis c = size(i); %s" : "%s", updates[i][0]);
+    Outcome wide = updated(arena, update, updates[i][1], "fp32"), found = updated(arena, update, updates[i][1], "bf16");
+    const Tensor *expected = outcome_find(&wide, "last w"), *w = outcome_find(&found, "last w");
+    for (int64_t j = 0; j < w->count; j++) {
+      if (!(fabs(w->data[j] - expected->data[j]) <= 1e-6 * fabs(expected->data[j]))) {
+        fail_msg("%s: a new parameter is %.9g, not %.9g", update, w->data[j], expected->data[j]);
+      }
+    }
+  }
+  arena_destroy(arena);
+}
+
+// Gradients in 16 bits lie side by side, also one that is a value of the forward, or a sum over places of a window.
+// Products in f32 give f32, whatever becomes of them in 16 bits: a stream, or a sum with others.
+static void test_mixed_formats(void **state) {
+  (void)state;
+  static const char *const bodies[] = {
+      "loss = mean(square(y)) + sum(v * mean(x over batch, seq)) + mean(square(x * u[tap: 0]));",
+      "loss = mean(square(y)) + mean(dot(window(x * v over seq to tap), u over tap));",
+      "t = tanh(y); a = linear(t over wide to b, std = 0.5); c = linear(t over wide to b, std = 0.5);"
+      "loss = mean(square(a)) + mean(square(c)) + mean(exp(t));",
+      "z = linear(x over embed to embed', std = 0.5) @resid; loss = mean(square(y)) + mean(square(z));",
+      "z = linear(v over embed to wide, std = 0.5, bias = true); loss = mean(square(y)) + mean(square(z));"};
+  static const char update[] = "return p - lr * g;", *const in[] = {"thrifty", "products"};
+  Arena *arena = arena_create();
+  for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    char said[512];
+    Outcome wide = updated(arena, update, bodies[i], "fp32");
+    for (size_t p = 0; p < sizeof in / sizeof *in; p++) {
+      Outcome found = updated(arena, update, bodies[i], in[p]);
+      if (!outcome_same(&wide, &found, 0.02, true, said, sizeof said)) {
+        fail_msg("%s in %s is not what fp32 computes: %s", bodies[i], in[p], said);
+      }
+    }
+  }
+  arena_destroy(arena);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_curves), cmocka_unit_test(test_layouts), cmocka_unit_test(test_streams),
-      cmocka_unit_test(test_moved),  cmocka_unit_test(test_copies),  cmocka_unit_test(test_formats),
-      cmocka_unit_test(test_rings),  cmocka_unit_test(test_joined),
+      cmocka_unit_test(test_curves),        cmocka_unit_test(test_layouts), cmocka_unit_test(test_streams),
+      cmocka_unit_test(test_moved),         cmocka_unit_test(test_copies),  cmocka_unit_test(test_formats),
+      cmocka_unit_test(test_rings),         cmocka_unit_test(test_joined),  cmocka_unit_test(test_updates),
+      cmocka_unit_test(test_mixed_formats),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

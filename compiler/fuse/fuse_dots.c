@@ -286,15 +286,24 @@ static bool collect_sum(const Fuser *f, ValueId value, bool outermost, SharedDot
   return false;
 }
 
+// A product rounds to no narrower format than that of its operands, of which there are those of f32 in a policy of
+// bf16.
+static bool gives(const Graph *graph, const SharedDot *dot, ValueId sum) {
+  const ElementType of = graph_value(graph, dot->shared)->type, type = graph_value(graph, sum)->type;
+  return element_type_bytes(of) <= element_type_bytes(type);
+}
+
 // Are they one matrix product, of operands side by side? All have the axes of the sum, the same of them as rows.
-static bool one_product(const Graph *graph, const SharedDot *dots, int count, Shape sum) {
+static bool one_product(const Graph *graph, const SharedDot *dots, int count, ValueId result) {
+  const Shape sum = graph_shape(graph, result);
   Shape rows = {0};
   for (int i = 0; i < count; i++) {
     const Node *dot = graph_node(graph, dots[i].node);
     Shape shape = graph_shape(graph, dot->first_result),
           of = shape_minus(graph_shape(graph, dots[i].shared), &dot->axes);
     rows = i ? rows : of;
-    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of) || !go_together(graph, &dots[0], &dots[i])) {
+    if (!shape_same_set(&shape, &sum) || !shape_same_set(&rows, &of) || !go_together(graph, &dots[0], &dots[i]) ||
+        !gives(graph, &dots[i], result)) {
       return false;
     }
   }
@@ -314,7 +323,7 @@ static void find_sums(Fuser *f) {
     int count = 0, add_count = 0;
     ValueId result = graph_node(graph, id)->first_result;
     if (!collect_sum(f, result, true, dots, adds, &count, &add_count, MOST) || count < 2 ||
-        !one_product(graph, dots, count, graph_shape(graph, result))) {
+        !one_product(graph, dots, count, result)) {
       continue;
     }
     qsort(dots, (size_t)count, sizeof *dots, by_rank);

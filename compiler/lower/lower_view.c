@@ -15,16 +15,17 @@ bool zigzag_between(const Graph *graph, AxisId whole, AxisId part) {
   return graph->axes.at[part].zigzag && !graph->axes.at[whole].zigzag;
 }
 
-// Merged axes must follow each other in memory.
+// Merged axes must follow each other in memory, but for those of size 1, which lie anywhere.
 static bool mergeable_in_place(Lower *l, const Node *node) {
   const Storage *source = storage_of(l, node->operands[0]);
-  Shape from = graph_shape(l->graph, node->operands[0]);
-  for (int i = 0; i + 1 < node->axes.count; i++) {
-    int64_t outer = source->stride[shape_find(&from, node->axes.axis[i])];
-    int64_t inner = source->stride[shape_find(&from, node->axes.axis[i + 1])];
-    if (extent(l, node->axes.axis[i]) > 1 && outer != inner * extent(l, node->axes.axis[i + 1])) {
+  const Shape from = graph_shape(l->graph, node->operands[0]);
+  int64_t reach = -1;  // of the axes behind, in elements
+  for (int i = node->axes.count - 1; i >= 0; i--) {
+    const int64_t size = extent(l, node->axes.axis[i]), stride = source->stride[shape_find(&from, node->axes.axis[i])];
+    if (size > 1 && reach >= 0 && stride != reach) {
       return false;
     }
+    reach = size > 1 ? stride * size : reach;
   }
   return true;
 }

@@ -59,8 +59,8 @@ Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes) {
 }
 
 // Long rows of a length that is no multiple of a vector's (a vocabulary of 50257) are slow for matrix units: each
-// begins on a whole memory line instead. The buffer ends with the last row's last element: nothing writes behind it, and
-// copies of whole buffers (lower_offload.c) read every byte.
+// begins on a whole memory line instead. The buffer ends with the last row's last element: nothing writes behind it,
+// and copies of whole buffers (lower_offload.c) read every byte.
 static Storage aligned_storage(Lower *l, Shape shape, int64_t element_bytes) {
   enum { LONG = 256, VECTOR_BYTES = 16, LINE_BYTES = 128 };
   const int64_t row = shape.count > 1 ? axis_extent(l, shape.axis[shape.count - 1]) : 0;
@@ -333,6 +333,15 @@ static Storage resolve_pack(Lower *l, const Node *node, ValueId value) {
   return storage;
 }
 
+// Of merged axes, the last that has a stride: those of size 1 lie anywhere.
+static AxisId last_part(const Lower *l, const Shape *axes) {
+  int at = axes->count - 1;
+  while (at > 0 && axis_extent(l, axes->axis[at]) == 1) {
+    at--;
+  }
+  return axes->axis[at];
+}
+
 static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
   Storage source = *storage_of(l, node->operands[0]), out = source;
   Shape from = graph_shape(l->graph, node->operands[0]), shape = graph_shape(l->graph, value);
@@ -347,7 +356,7 @@ static Storage resolve_alias(Lower *l, const Node *node, ValueId value) {
       continue;
     }
     // split: an axis of the parts; merge: the merged axis takes the stride of its last part
-    AxisId origin = node->op == OP_SPLIT ? node->axis : node->axes.axis[node->axes.count - 1];
+    AxisId origin = node->op == OP_SPLIT ? node->axis : last_part(l, &node->axes);
     int64_t stride = source.stride[shape_find(&from, origin)];
     for (int j = node->axes.count - 1; node->op == OP_SPLIT && j > shape_find(&node->axes, axis); j--) {
       stride *= axis_extent(l, node->axes.axis[j]);

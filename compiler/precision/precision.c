@@ -299,31 +299,33 @@ static ElementType mixed(const Precision *p, const Node *node) {
 
 // --- operations ---
 
+static bool of_update(const Precision *p, const Node *node) {
+  return graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
+}
+
 // The type of the only real result of a node whose operands have their types.
 static ElementType type_of(Precision *p, NodeId id) {
   const Node *node = graph_node(p->graph, id);
   const Value *result = graph_value(p->graph, node->first_result);
-  bool computed = op_elementwise(node->op) || node->op == OP_DOT || op_chosen(node->op);
+  bool computed = op_elementwise(node->op) || node->op == OP_DOT || node->op == OP_TAKE || op_chosen(node->op);
   if (result->role == ROLE_CACHE && op_leaf(node->op)) {
     return p->formats->activation;
   }
   if (node->op == OP_PARAM) {
     return graph_persistent(p->graph, node->text)->type;
   }
-  if ((result->role == ROLE_UPDATE && computed) || node->operand_count == 0) {
+  if ((of_update(p, node) && computed) || node->operand_count == 0) {
     return p->real;
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
   if (sums_choices(p, node)) {
     return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
-  if (op_wide(node->op)) {
+  const bool product = op_dots(node->op) || op_chosen(node->op);
+  if (op_wide(node->op) || (product && product_is_wide(p->graph, p->c->spec, node))) {
     return p->real;
   }
-  if ((op_dots(node->op) || op_chosen(node->op)) && product_is_wide(p->graph, p->c->spec, node)) {
-    return p->real;
-  }
-  if (op_dots(node->op) || op_chosen(node->op)) {
+  if (product) {
     return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
   if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
@@ -390,14 +392,23 @@ static void scale(Precision *p, NodeId id, const ProductFormats *formats) {
 
 // In what a product multiplies, where that is not 8 bits.
 static ElementType factors_of(const Precision *p, const Node *node) {
-  const bool update = graph_value(p->graph, node->first_result)->role == ROLE_UPDATE;
-  return update || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
+  return of_update(p, node) || product_is_wide(p->graph, p->c->spec, node) ? p->real : p->formats->dot;
 }
 
-// The format that a value has whatever it is made of; TYPE_REAL: there is none. Leaves are as they are stored.
+// The format that a value has whatever it is made of; TYPE_REAL: none. Leaves are as stored, wide products are wide.
 static ElementType asked_of(const Precision *p, const Node *node, ValueId value) {
-  const bool leaf = op_leaf(node->op);
-  return leaf ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
+  const bool product = op_dots(node->op) || op_chosen(node->op);
+  const bool free = op_leaf(node->op) || (product && product_is_wide(p->graph, p->c->spec, node));
+  return free ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
+}
+
+// Not all need be marked: a gradient may also be a value of the forward, which multiplies the parameter there.
+static bool packs_gradients(const Precision *p, const Node *node) {
+  bool any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    any |= graph_value(p->graph, node->operands[i])->role == ROLE_GRADIENT;
+  }
+  return any;
 }
 
 // What a kernel needs its operands in. What only moves has the format of its operand.
@@ -417,7 +428,8 @@ static void cast_for(Precision *p, NodeId id) {
       break;
     }
     case OP_TAKE:  // rows that are rounded where they are stored may as well be rows of the copy that products read
-      if (p->formats->residual == p->formats->dot && comes_from_parameter(p->graph, node->operands[0])) {
+      if (!of_update(p, node) && p->formats->residual == p->formats->dot &&
+          comes_from_parameter(p->graph, node->operands[0])) {
         cast_operand(p, id, 0, p->formats->dot);
       }
       break;
@@ -429,11 +441,7 @@ static void cast_for(Precision *p, NodeId id) {
       cast_operand(p, id, 1, graph_value(p->graph, node->operands[0])->type);
       break;
     case OP_PACK:
-      for (int i = 0; i < graph_node(p->graph, id)->operand_count; i++) {
-        ValueId operand = graph_node(p->graph, id)->operands[i];
-        bool gradient = graph_value(p->graph, operand)->role == ROLE_GRADIENT;
-        cast_operand(p, id, i, gradient ? p->formats->gradient : p->real);
-      }
+      cast_operands(p, id, packs_gradients(p, node) ? p->formats->gradient : p->real);
       break;
     case OP_CONCAT: {
       ElementType least = p->real;

@@ -276,15 +276,22 @@ static ValueId fold(Simplifier *s, NodeId id) {
   return same;
 }
 
-// All that the node computes from, where it stands.
-static void node_content(const Node *node, RegionId region, Arena *arena, NodeContent *content) {
+// What an optimizer computes has formats of its own, whatever the forward computes alike.
+static bool of_update(const Graph *graph, const Node *node) {
+  const Value *result = graph_value(graph, node->first_result);
+  return result->role == ROLE_UPDATE && element_type_floating(result->type) && node->operand_count > 0;
+}
+
+// All that the node computes from, where it stands and for whom.
+static void node_content(const Graph *graph, const Node *node, RegionId region, NodeContent *content) {
+  Arena *arena = graph->arena;
   bool commutes = node->op == OP_ADD || node->op == OP_MUL, swap = commutes && node->operands[0] > node->operands[1];
   uint64_t number;
   memcpy(&number, &node->number, sizeof number);
   const uint64_t head[] = {
       (uint64_t)node->op,    (uint64_t)region,           (uint64_t)node->operand_count, (uint64_t)node->axis,
       (uint64_t)node->axis2, (uint64_t)node->axes.count, (uint64_t)node->integer,       number,
-      map_key(node->text)};
+      map_key(node->text),   of_update(graph, node)};
   content->count = 0;
   for (size_t i = 0; i < sizeof head / sizeof *head; i++) {
     array_push(arena, content, head[i]);
@@ -326,6 +333,7 @@ static void give_stored(Simplifier *s, const Node *microbatch) {
 
 static void simplify_region(Simplifier *s, RegionId region) {
   Graph *graph = s->graph;
+  const Role role = graph->role;
   const NodeList old = graph_rewrite(graph, region);
   for (int i = 0; i < old.count; i++) {
     NodeId id = old.at[i];
@@ -336,6 +344,7 @@ static void simplify_region(Simplifier *s, RegionId region) {
     graph->span = node->span;
     graph->scope = node->scope;
     graph->backward = node->backward;
+    graph->role = node->result_count > 0 ? graph_value(graph, node->first_result)->role : role;
     if (node->region >= 0) {
       RegionId inner = node->region;
       const int around = op_body(node->op) ? 0 : 1;
@@ -350,7 +359,7 @@ static void simplify_region(Simplifier *s, RegionId region) {
     ValueId same = fold(s, id);
     node = graph_node(graph, id);
     if (same < 0 && mergeable(node)) {
-      node_content(node, region, graph->arena, &s->content);
+      node_content(graph, node, region, &s->content);
       const size_t bytes = sizeof *s->content.at * (size_t)s->content.count;
       int64_t other = map_get_bytes_or(&s->seen, s->content.at, bytes, -1);
       if (other >= 0) {
@@ -366,6 +375,7 @@ static void simplify_region(Simplifier *s, RegionId region) {
       array_push(graph->arena, &graph->regions.at[region].nodes, id);
     }
   }
+  graph->role = role;
   Region *done = &graph->regions.at[region];
   for (int i = 0; i < done->results.count; i++) {
     done->results.at[i] = follow(s, done->results.at[i]);
