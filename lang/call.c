@@ -440,7 +440,7 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
   frame->call = span;
   Object result = object_poison();
   if (bind_formals(e, function, arguments, frame, span)) {
-    if (composite) {
+    if (composite && !called_by(e, FRAME_UPDATE) && !called_by(e, FRAME_SETTINGS)) {  // a kernel is of the model
       result = call_composite(e, function, span);
     } else {
       run_block(e, function->kids[1]);
