@@ -77,13 +77,27 @@ bool update_takes_axes(const Ast *update) {
   return false;
 }
 
+// Functions that the recipe gives to an update work on elements.
+static bool given_elements(Elaborator *e, const Ast *call, const Ast *update) {
+  const Ast *list = call->kids[0];
+  for (int i = 0; i < list->count; i++) {
+    const Ast *argument = list->kids[i];
+    const bool function = argument->name ? wants_function(e, formal_named(update, argument->name))
+                                         : gives_function(argument) || argument->kids[0]->kind == AST_CALL;
+    if (function && !elementwise(e, argument, 0)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 UpdateRules elaborate_update_rules(Elaborator *e) {
   UpdateRules rules = {0};
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
     const Ast *call = e->spec->text->optimizers.at[i].call;
     const Ast *update = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast : NULL;
     const bool elements = update && !update_takes_axes(update) && elementwise(e, update->kids[0], 0) &&
-                          elementwise(e, update->kids[1], 0);
+                          elementwise(e, update->kids[1], 0) && given_elements(e, call, update);
     array_push(e->arena, &rules, ((UpdateRule){update != NULL, elements}));
   }
   return rules;
