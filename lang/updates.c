@@ -110,12 +110,27 @@ static bool reads_name(const Ast *ast, Name name) {
   return reads;
 }
 
+// What the place around a total has, and the total has not.
+static const Ast *other_name(Elaborator *e, const Ast *ast) {
+  const Ast *formals = e->update->update->kids[0], *found = NULL;
+  const bool name = ast && ast->kind == AST_NAME && formals->count >= 2 && ast->name != formals->kids[0]->name &&
+                    ast->name != formals->kids[1]->name;
+  const Object *object = name ? frame_find(e->frame, ast->name) : NULL;
+  if (object && object->kind != OBJECT_FUNCTION) {
+    return ast;
+  }
+  for (int i = 0; ast && i < ast->count && !found; i++) {
+    found = other_name(e, ast->kids[i]);
+  }
+  return found;
+}
+
 // In a total the first two arguments of the update are those of each parameter in turn, as they come: it does not know
-// what the text has made of them for one.
+// what the text has made of them for one, nor what a function is given under their names.
 static bool total_reads_other(Elaborator *e, const Ast *expression) {
   const UpdateUnit *unit = e->update->unit;
   const Ast *formals = e->update->update ? e->update->update->kids[0] : NULL;
-  for (int i = 0; formals && e->frame->kind == FRAME_UPDATE && i < 2 && i < formals->count; i++) {
+  for (int i = 0; formals && e->frame->function && i < 2 && i < formals->count; i++) {
     const Name name = formals->kids[i]->name;
     const Object *now = frame_find(e->frame, name);
     const ValueId came = i == 0 ? unit->p : unit->g;
@@ -123,11 +138,20 @@ static bool total_reads_other(Elaborator *e, const Ast *expression) {
       Diagnostic *error =
           diag_error(e->diag, E035, expression->span,
                      "'total' takes '%s' of each parameter as it comes, and here it is something else", name);
-      diag_help(e->diag, error, "give what it has become another name, and write out here how it is made");
+      diag_help(e->diag, error,
+                e->frame->kind == FRAME_UPDATE
+                    ? "give what it has become another name, and write out here how it is made"
+                    : "write the total in the update, and give the function what comes out of it");
       return true;
     }
   }
-  return false;
+  const Ast *other = formals && e->frame->function ? other_name(e, expression) : NULL;
+  if (other) {
+    Diagnostic *error = diag_error(e->diag, E035, other->span, "'total' does not know '%s'", other->name);
+    diag_help(e->diag, error, "it takes '%s' and '%s' of each parameter as they come, and what is made of these in it",
+              formals->kids[0]->name, formals->kids[1]->name);
+  }
+  return other != NULL;
 }
 
 Object update_total(Elaborator *e, const Ast *ast) {
