@@ -329,6 +329,9 @@ Object unary_object(Elaborator *e, Op op, Object a, Span span) {
   if (op == OP_NOT && a.kind == OBJECT_BOOL) {
     return object_bool(a.number == 0, span);
   }
+  if (op == OP_IS_FINITE && object_size(&a, e, &number, &integer)) {
+    return object_bool(isfinite(number), span);
+  }
   if (op != OP_NOT && object_size(&a, e, &number, &integer)) {
     bool unknown = false, keeps = op == OP_NEG || op == OP_ABS || op == OP_SIGN || op == OP_FLOOR;
     return object_number(number_of_unary(op, number, &unknown), (integer && keeps) || op == OP_FLOOR, span);

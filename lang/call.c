@@ -164,8 +164,21 @@ static bool axes_behind_over(Elaborator *e, const Ast *function, const Arguments
   return true;
 }
 
-static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *formals, AstGroup group, int given,
+// An argument by name of what is declared as an axis, since it stands behind `over` and has no default.
+static const Ast *axis_by_name(const Ast *formals, AstGroup group, const Arguments *arguments) {
+  for (int i = 0; i < arguments->named_count; i++) {
+    for (int j = 0; j < formals->count; j++) {
+      if (formals->kids[j]->group == group && formals->kids[j]->name == arguments->names[i]) {
+        return formals->kids[j];
+      }
+    }
+  }
+  return NULL;
+}
+
+static bool check_axis_count(Elaborator *e, const Ast *function, const Arguments *arguments, AstGroup group, int given,
                              Span span) {
+  const Ast *formals = function->kids[0], *named = axis_by_name(formals, group, arguments);
   const AxisFormals wanted = axis_formals(formals, group);
   if (given == wanted.fixed || (wanted.variadic && given >= wanted.fixed)) {
     return true;
@@ -173,10 +186,16 @@ static bool check_axis_count(Elaborator *e, const Ast *function, const Ast *form
   Diagnostic *error = diag_error(e->diag, E030, span, "'%s' takes %s%d ax%s after `%s`, found %d", function->name,
                                  wanted.variadic ? "at least " : "", wanted.fixed, wanted.fixed == 1 ? "is" : "es",
                                  group == GROUP_OVER ? "over" : "to", given);
-  if (given == 0) {
+  if (named) {
+    diag_help(
+        e->diag, error,
+        "'%s' is given by name, and is an axis: what stands behind `%s` and has no default is one; declare it ahead "
+        "of `over`, `%s(x, %s over ...)`, or give it a default",
+        named->name, group == GROUP_OVER ? "over" : "to", function->name, named->name);
+  } else if (given == 0) {
     diag_help(e->diag, error, "write `%s`", call_example(e, function));
   }
-  diag_related(e->diag, error, function->name_span, "declared here");
+  diag_related(e->diag, error, named ? named->span : function->name_span, "declared here");
   return false;
 }
 
@@ -276,9 +295,9 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
     return false;
   }
   if (!axes_behind_over(e, function, arguments) ||
-      !check_axis_count(e, function, formals, GROUP_OVER, arguments->over.count,
+      !check_axis_count(e, function, arguments, GROUP_OVER, arguments->over.count,
                         arguments->has_over ? arguments->over_span : span) ||
-      !check_axis_count(e, function, formals, GROUP_TO, arguments->to.count,
+      !check_axis_count(e, function, arguments, GROUP_TO, arguments->to.count,
                         arguments->has_to ? arguments->to_span : span)) {
     return false;
   }
@@ -440,7 +459,7 @@ Object call_function(Elaborator *e, const Ast *function, Arguments *arguments, N
   frame->call = span;
   Object result = object_poison();
   if (bind_formals(e, function, arguments, frame, span)) {
-    if (composite) {
+    if (composite && !called_by(e, FRAME_UPDATE) && !called_by(e, FRAME_SETTINGS)) {  // a kernel is of the model
       result = call_composite(e, function, span);
     } else {
       run_block(e, function->kids[1]);

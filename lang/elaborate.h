@@ -254,7 +254,9 @@ void run_const(Elaborator *e, const Ast *ast);
 
 // parameters.c
 Name path_join_name(Elaborator *e, Name prefix, Name part);  // "layers.3" and "q"
-bool in_composite(const Elaborator *e);
+bool called_by(const Elaborator *e, FrameKind kind);  // does a frame of this kind stand around what is elaborated?
+// Where neither parameters nor state of the model can be made, in words: "a composite", "an update", ...; else NULL.
+const char *outside_model(const Elaborator *e);
 void run_param(Elaborator *e, const Ast *ast);
 void run_state(Elaborator *e, const Ast *ast);
 void initialise(Elaborator *e, const Initialiser *initialiser);  // assigns the first value

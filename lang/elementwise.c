@@ -25,6 +25,18 @@ static bool totals_elements(Elaborator *e, const Ast *total, int depth) {
   return summed && summed->count == 1 && elementwise(e, summed, depth + 1);
 }
 
+// What a function makes of elements follows from its body and the defaults of its parameters.
+static bool function_elements(Elaborator *e, Name name, int depth) {
+  const Declaration *declaration = unit_find(e->unit, SPACE_CODE, name);
+  return !declaration || declaration->ast->kind != AST_FUNCTION ||
+         (elementwise(e, declaration->ast->kids[0], depth + 1) && elementwise(e, declaration->ast->kids[1], depth + 1));
+}
+
+// A function that is given by its name, `norm = rms`, is called under another.
+static bool gives_function(const Ast *ast) {
+  return (ast->kind == AST_FORMAL || ast->kind == AST_ARGUMENT) && ast->kids[0] && ast->kids[0]->kind == AST_NAME;
+}
+
 // Does each element of the update depend on the elements at the same place alone, and on totals over elements?
 static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
   if (!ast) {
@@ -41,11 +53,12 @@ static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
     if (reduces || !elementwise_call(e, ast->name)) {
       return false;
     }
-    const Declaration *declaration = unit_find(e->unit, SPACE_CODE, ast->name);
-    if (declaration && declaration->ast->kind == AST_FUNCTION &&
-        !elementwise(e, declaration->ast->kids[1], depth + 1)) {
+    if (!function_elements(e, ast->name, depth)) {
       return false;
     }
+  }
+  if (gives_function(ast) && !function_elements(e, ast->kids[0]->name, depth)) {
+    return false;
   }
   for (int i = 0; i < ast->count; i++) {
     if (!elementwise(e, ast->kids[i], depth)) {
@@ -64,12 +77,27 @@ bool update_takes_axes(const Ast *update) {
   return false;
 }
 
+// Functions that the recipe gives to an update work on elements.
+static bool given_elements(Elaborator *e, const Ast *call, const Ast *update) {
+  const Ast *list = call->kids[0];
+  for (int i = 0; i < list->count; i++) {
+    const Ast *argument = list->kids[i];
+    const bool function = argument->name ? wants_function(e, formal_named(update, argument->name))
+                                         : gives_function(argument) || argument->kids[0]->kind == AST_CALL;
+    if (function && !elementwise(e, argument, 0)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 UpdateRules elaborate_update_rules(Elaborator *e) {
   UpdateRules rules = {0};
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
     const Ast *call = e->spec->text->optimizers.at[i].call;
     const Ast *update = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast : NULL;
-    const bool elements = update && !update_takes_axes(update) && elementwise(e, update->kids[1], 0);
+    const bool elements = update && !update_takes_axes(update) && elementwise(e, update->kids[0], 0) &&
+                          elementwise(e, update->kids[1], 0) && given_elements(e, call, update);
     array_push(e->arena, &rules, ((UpdateRule){update != NULL, elements}));
   }
   return rules;

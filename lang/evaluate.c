@@ -224,7 +224,7 @@ bool whole_help(Elaborator *e, Diagnostic *error, const Ast *ast, double number)
     diag_help(
         e->diag, error,
         "it is computed from a number with a point or an exponent, which is a real one; `1000` is whole, `1e3` and "
-        "`1000.0` are not");
+        "`1000.0` are not; `floor(...)` of it is whole");
   }
   return whole;
 }

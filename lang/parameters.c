@@ -103,13 +103,28 @@ Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, 
   return object;
 }
 
-bool in_composite(const Elaborator *e) {
-  for (const Frame *frame = e->frame; frame; frame = frame->caller) {
-    if (frame->kind == FRAME_COMPOSITE) {
-      return true;
+bool called_by(const Elaborator *e, FrameKind kind) {
+  const Frame *frame = e->frame;
+  while (frame && frame->kind != kind) {
+    frame = frame->caller;
+  }
+  return frame != NULL;
+}
+
+const char *outside_model(const Elaborator *e) {
+  static const struct {
+    FrameKind kind;
+    const char *words;
+  } outside[] = {{FRAME_INITIALISER, "an initialiser"},
+                 {FRAME_UPDATE, "an update"},
+                 {FRAME_SETTINGS, "the recipe or a constant"},
+                 {FRAME_COMPOSITE, "a composite"}};
+  for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
+    if (called_by(e, outside[i].kind)) {
+      return outside[i].words;
     }
   }
-  return false;
+  return NULL;
 }
 
 void run_param(Elaborator *e, const Ast *ast) {
@@ -118,9 +133,10 @@ void run_param(Elaborator *e, const Ast *ast) {
                      .type = TYPE_REAL,
                      .span = span_of_user(e, ast->span),
                      .value = -1};
-  if (in_composite(e) || e->frame->kind == FRAME_UPDATE) {
+  const char *outside = outside_model(e);
+  if (outside) {
     Diagnostic *error = diag_error(e->diag, E035, ast->span, "no parameters here");
-    diag_label(e->diag, error, "inside a composite or an update");
+    diag_label(e->diag, error, "inside %s", outside);
     diag_help(e->diag, error, "make it outside and pass it in");
     frame_set(e, e->frame, ast->name, object_poison());
     return;
@@ -162,8 +178,13 @@ void run_state(Elaborator *e, const Ast *ast) {
     check_update_state(e, ast);
     return;  // updates.c has declared it
   }
-  if (in_composite(e)) {
-    diag_error(e->diag, E035, ast->span, "no state inside a composite");
+  const char *outside = outside_model(e);
+  if (outside) {
+    Diagnostic *error = diag_error(e->diag, E035, ast->span, "no state here");
+    diag_label(e->diag, error, "inside %s", outside);
+    diag_help(e->diag, error,
+              "state is declared by the model, its functions, and an update itself: pass in what it is");
+    frame_set(e, e->frame, ast->name, object_poison());
     return;
   }
   Persistent made = {.name = path_join_name(e, e->frame->parameters, ast->name),

@@ -229,8 +229,9 @@ static bool opens(Elaborator *e, const Ast *ast, AxisId *axis) {
   if (!evaluate_axis(e, ast->kids[0], axis) || !check_statements(e, ast->kids[1])) {
     return false;
   }
-  if (e->scan || in_composite(e) || e->frame->kind == FRAME_UPDATE) {
-    diag_error(e->diag, E035, ast->span, "no scan inside a scan, a composite or an update");
+  const char *outside = e->scan ? "a scan" : called_by(e, FRAME_INITIALISER) ? NULL : outside_model(e);
+  if (outside) {
+    diag_error(e->diag, E035, ast->span, "no scan inside %s", outside);
     return false;
   }
   if (cut_in_microbatches(e, *axis)) {

@@ -110,12 +110,27 @@ static bool reads_name(const Ast *ast, Name name) {
   return reads;
 }
 
+// What the place around a total has, and the total has not.
+static const Ast *other_name(Elaborator *e, const Ast *ast) {
+  const Ast *formals = e->update->update->kids[0], *found = NULL;
+  const bool name = ast && ast->kind == AST_NAME && formals->count >= 2 && ast->name != formals->kids[0]->name &&
+                    ast->name != formals->kids[1]->name;
+  const Object *object = name ? frame_find(e->frame, ast->name) : NULL;
+  if (object && object->kind != OBJECT_FUNCTION) {
+    return ast;
+  }
+  for (int i = 0; ast && i < ast->count && !found; i++) {
+    found = other_name(e, ast->kids[i]);
+  }
+  return found;
+}
+
 // In a total the first two arguments of the update are those of each parameter in turn, as they come: it does not know
-// what the text has made of them for one.
+// what the text has made of them for one, nor what a function is given under their names.
 static bool total_reads_other(Elaborator *e, const Ast *expression) {
   const UpdateUnit *unit = e->update->unit;
   const Ast *formals = e->update->update ? e->update->update->kids[0] : NULL;
-  for (int i = 0; formals && e->frame->kind == FRAME_UPDATE && i < 2 && i < formals->count; i++) {
+  for (int i = 0; formals && e->frame->function && i < 2 && i < formals->count; i++) {
     const Name name = formals->kids[i]->name;
     const Object *now = frame_find(e->frame, name);
     const ValueId came = i == 0 ? unit->p : unit->g;
@@ -123,11 +138,20 @@ static bool total_reads_other(Elaborator *e, const Ast *expression) {
       Diagnostic *error =
           diag_error(e->diag, E035, expression->span,
                      "'total' takes '%s' of each parameter as it comes, and here it is something else", name);
-      diag_help(e->diag, error, "give what it has become another name, and write out here how it is made");
+      diag_help(e->diag, error,
+                e->frame->kind == FRAME_UPDATE
+                    ? "give what it has become another name, and write out here how it is made"
+                    : "write the total in the update, and give the function what comes out of it");
       return true;
     }
   }
-  return false;
+  const Ast *other = formals && e->frame->function ? other_name(e, expression) : NULL;
+  if (other) {
+    Diagnostic *error = diag_error(e->diag, E035, other->span, "'total' does not know '%s'", other->name);
+    diag_help(e->diag, error, "it takes '%s' and '%s' of each parameter as they come, and what is made of these in it",
+              formals->kids[0]->name, formals->kids[1]->name);
+  }
+  return other != NULL;
 }
 
 Object update_total(Elaborator *e, const Ast *ast) {
@@ -434,21 +458,55 @@ static bool updates_any(const struct UpdateContext *context, int rule) {
 }
 
 // The `lr` of a rule that updates something, by name or as the first argument behind the parameter and its gradient.
-static void check_rates(Elaborator *e, int rule, const Ast *call, const Arguments *arguments) {
-  const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast, *formals = update->kids[0];
-  const bool first = formals->count > 2 && strcmp(formals->kids[2]->name, "lr") == 0;
-  const bool some = e->spec->text->optimizers.at[rule].selectors != NULL;
-  if (arguments->failed || !updates_any(e->update, rule)) {
-    return;
+static const Object *rate_of(Elaborator *e, int rule, const Arguments *arguments, const Ast **written) {
+  const Ast *call = e->spec->text->optimizers.at[rule].call;
+  const Ast *formals = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast->kids[0] : NULL;
+  if (!call || arguments->failed || !updates_any(e->update, rule)) {
+    return NULL;
   }
   for (int j = 0; j < arguments->named_count; j++) {
     if (strcmp(arguments->names[j], "lr") == 0) {
-      check_learning_rate(e, &arguments->named[j], arguments->named_ast[j], some);
+      *written = arguments->named_ast[j];
+      return &arguments->named[j];
     }
   }
-  if (first && arguments->positional_count > 0) {
-    check_learning_rate(e, &arguments->positional[0], arguments->positional_ast[0], some);
+  if (formals->count <= 2 || strcmp(formals->kids[2]->name, "lr") != 0 || arguments->positional_count == 0) {
+    return NULL;
   }
+  *written = arguments->positional_ast[0];
+  return &arguments->positional[0];
+}
+
+// The rate that a step says: of the first rule for everything, else of the first that updates anything.
+static void output_rate(Elaborator *e, const Arguments *arguments) {
+  const int count = e->spec->text->optimizers.count;
+  for (int i = 0; i < 2 * count; i++) {
+    const int rule = i % count;
+    const Ast *written;
+    const Object *rate =
+        i < count && e->spec->text->optimizers.at[rule].selectors ? NULL : rate_of(e, rule, &arguments[rule], &written);
+    ValueId lr;
+    if (rate && object_tensor(e, *rate, true, e->spec->text->optimizers.at[rule].call->span, &lr)) {
+      output(e, "lr", lr);
+      return;
+    }
+  }
+}
+
+// The arguments of a rule. The parameter and its gradient are given already.
+static Arguments rule_arguments(Elaborator *e, const Ast *call) {
+  const Ast *update = unit_find(e->unit, SPACE_CODE, call->name)->ast, *formals = update->kids[0];
+  Name given[2];
+  Function has = {.names = given};
+  for (; has.count < 2 && has.count < formals->count; has.count++) {
+    given[has.count] = formals->kids[has.count]->name;
+  }
+  Arguments arguments;
+  frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
+  settings_names(e, e->frame);
+  collect_arguments(e, call, update, &has, &arguments);
+  frame_pop(e);
+  return arguments;
 }
 
 bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *gradient, ValueId loss) {
@@ -485,27 +543,21 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
   output(e, "skipped", graph_op1(e->graph, OP_TO_REAL, graph_op1(e->graph, OP_NOT, finite)));
   keep_state(e, finite);
   Arguments *arguments = ARENA_ARRAY(e->arena, Arguments, e->spec->text->optimizers.count + 1);
-  bool lr_done = false, *updates = ARENA_ARRAY(e->arena, bool, e->spec->text->optimizers.count + 1);
+  bool *updates = ARENA_ARRAY(e->arena, bool, e->spec->text->optimizers.count + 1);
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
     updates[i] = updates_any(&context, i);
     const Ast *call = e->spec->text->optimizers.at[i].call;
     if (!call) {
       continue;
     }
-    frame_push(e, FRAME_SETTINGS, NULL, name_of(e->names, ""));
-    settings_names(e, e->frame);
-    collect_arguments(e, call, NULL, NULL, &arguments[i]);
-    frame_pop(e);
-    check_rates(e, i, call, &arguments[i]);
-    for (int j = 0; j < arguments[i].named_count && !lr_done; j++) {
-      ValueId lr;
-      if (strcmp(arguments[i].names[j], "lr") == 0 && !e->spec->text->optimizers.at[i].selectors &&
-          updates_any(&context, i) && object_tensor(e, arguments[i].named[j], true, call->span, &lr)) {
-        output(e, "lr", lr);
-        lr_done = true;
-      }
+    arguments[i] = rule_arguments(e, call);
+    const Ast *written = NULL;
+    const Object *rate = rate_of(e, i, &arguments[i], &written);
+    if (rate) {
+      check_learning_rate(e, rate, written, e->spec->text->optimizers.at[i].selectors != NULL);
     }
   }
+  output_rate(e, arguments);
   check_clips(e, arguments, updates);
   for (int i = 0; i < units->count && e->diag->reports == errors; i++) {
     UpdateUnit unit = units->at[i];

@@ -152,6 +152,9 @@ static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
   if (!(options->top_p >= 0 && options->top_p <= 1)) {
     return error_set(error, 2, "top_p is a share from 0 to 1, not %g", options->top_p);
   }
+  if (options->system && !options->chat) {
+    return error_set(error, 2, "`system` is said ahead of a question, and only with `chat` a prompt is one");
+  }
   for (int i = 0; i < options->stop_count; i++) {
     if (!*options->stops[i]) {
       return error_set(error, 2, "a text that ends what is made cannot be empty");

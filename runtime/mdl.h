@@ -248,7 +248,7 @@ typedef struct {
   bool trust;  // run the machine code for GPUs that the run's plan has
   // Prompts are questions of a conversation, written as the run's data has them, and the texts are answers.
   bool chat;
-  const char *system;  // what a message of the role system says ahead of a question; NULL: there is none
+  const char *system;  // what a message of the role system says ahead of a question, with `chat`; NULL: none
   const char *trunk;   // where frozen parameters are that the run left out; NULL: where they were
 } MdlGenerateOptions;
 

@@ -190,8 +190,8 @@ static void options_doubt(const Trainer *t, Buffer *lines) {
   }
   if (given->patience > 0 && evaluations <= given->patience) {
     buffer_format(lines,
-                  "--patience %lld ends no run of %lld steps, which has %lld evaluations; --eval-every N has more\n",
-                  (long long)given->patience, (long long)t->steps, (long long)evaluations);
+                  "--patience %lld ends no run of %lld steps, which has %lld evaluation%s; --eval-every N has more\n",
+                  (long long)given->patience, (long long)t->steps, (long long)evaluations, evaluations == 1 ? "" : "s");
   }
   if (kept > 0 && t->save_every == 0 && t->steps > kept) {
     buffer_format(lines, "--keep-every %lld keeps what is saved, and that is the last step alone; give --save-every\n",

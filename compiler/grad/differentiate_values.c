@@ -115,6 +115,11 @@ static bool is_of_batch(const Compilation *c, ValueId value) {
   return kind != SAMPLES_MIXED && kind != SAMPLES_SAME;
 }
 
+// An operation as the text calls it: a composite by its function.
+static const char *called(const Node *node) {
+  return node->region >= 0 && node->text ? node->text : op_name(node->op);
+}
+
 // value.layers.0.mlp.log.1234: the number is the value's, which no name of a text can be.
 static Name unnamed_path(const Graph *graph, const Node *node, ValueId value) {
   const Name path = node->scope >= 0 ? graph->scopes.at[node->scope].path : NULL;
@@ -152,7 +157,7 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
                                .name = unnamed ? unnamed_path(graph, node, id) : value->path,
                                .span = unnamed ? node->span : value->span,
                                .depth = depth + 1,
-                               .op = node->op,
+                               .op = called(node),
                                .scope = node->scope,
                                .unnamed = unnamed,
                                .infinite = masked};
@@ -218,7 +223,7 @@ void forward_gradients(Compilation *c, Backward *backward, ForwardValues *values
                                .name = name_format(graph->names, "gradient.%s", of.name),
                                .span = reader->span,
                                .depth = 2 * values->loss_depth,
-                               .op = reader->op,
+                               .op = called(reader),
                                .scope = of.scope,
                                .uses = readers[of.value].count,
                                .unnamed = of.unnamed};
@@ -235,7 +240,7 @@ static void list_made(const Graph *graph, CompiledValues *list, const ForwardVal
   list_add(list, made->name, made->span, made->depth);
   CompiledValue *value = &list->at[list->count - 1];
   const Name path = made->scope >= 0 ? graph->scopes.at[made->scope].path : NULL;
-  value->op = op_name(made->op);
+  value->op = made->op;
   value->where = path ? path : "";
   value->uses = made->uses;
   value->unnamed = made->unnamed;

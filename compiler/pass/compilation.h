@@ -179,9 +179,9 @@ typedef struct {
   Name name;  // value.layers.0.h
   Span span;
   int depth;
-  Op op;          // that makes it, or of the gradient of a value, the last that reads the value
-  ScopeId scope;  // of that
-  int uses;       // of the gradient of a value: nodes that read the value; else 0
+  const char *op;  // that makes it, or of the gradient of a value, the last that reads the value
+  ScopeId scope;   // of that
+  int uses;        // of the gradient of a value: nodes that read the value; else 0
   bool unnamed;
   bool infinite;  // see CompiledValue
 } ForwardValue;

@@ -156,6 +156,11 @@ def real(name: str, value: float) -> float:
     return float(value)
 
 
+def ends(value: Any) -> bool:
+    """Whether what a function has returned is False, also one of numpy, which has a type of its own."""
+    return type(value).__name__ in ("bool", "bool_") and not value
+
+
 def called(name: str, value: Optional[Callable[..., Any]]) -> None:
     """Reports what is no function, before it is wanted."""
     if value is not None and not callable(value):

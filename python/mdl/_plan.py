@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, List, Mapping, NoReturn, Optional, T
 
 from mdl import _library as c
 from mdl._errors import (CompileError, Diagnostic, Path, called, decode, diagnostic_of, encode, encode_text,
-                         encode_texts, flag, needed, raise_error)
+                         encode_texts, ends, flag, needed, raise_error)
 from mdl._trainer import Result, Step, Trainer
 
 
@@ -63,7 +63,7 @@ class Plan:
         with self.trainer(**options) as trainer:
             for step in trainer:
                 goes_on = callback(trainer, step) if callback is not None else None
-                if type(goes_on).__name__ in ("bool", "bool_") and not goes_on:  # numpy has a type of its own
+                if ends(goes_on):
                     break
         assert trainer.result is not None
         return trainer.result

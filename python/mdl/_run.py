@@ -9,8 +9,8 @@ import threading
 from typing import Callable, Dict, List, Optional, Sequence, Tuple
 
 from mdl import _library as c
-from mdl._errors import (Path, called, count, decode, encode, encode_text, encode_texts, flag, needed, raise_error,
-                         real)
+from mdl._errors import (Path, called, count, decode, encode, encode_text, encode_texts, ends, flag, needed,
+                         raise_error, real)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,9 +81,11 @@ def generate(run: Path, prompt: str = "", *, tokens: int = 256, temperature: flo
     """Text from the newest checkpoint of a run, without the prompt.
 
     The same seed gives the same text. `each(text)` is called with every piece as it is made; where it returns False,
-    the text ends. `trust` and `trunk` are those of `evaluate`. With `chat` the prompt is a question of a conversation,
+    also one of numpy, the text ends. `trust` and `trunk` are those of `evaluate`. With `chat` the prompt is a question of a conversation,
     and the text its answer; `system` is said ahead of it.
     """
+    if real("top_p", top_p) == 0:  # which is the default in C
+        raise ValueError("top_p is a probability above 0 and at most 1, not 0; temperature=0 takes the likeliest")
     words = encode_texts("stops", stops)
     called("each", each)
     if prompt is None:
@@ -125,7 +127,7 @@ def _generate(run: bytes, options: c.MdlGenerateOptions,
     try:
         for piece in iter(made.get, None):
             pieces.append(piece)
-            goes_on.put(each is None or each(piece.decode(errors="replace")) is not False)
+            goes_on.put(each is None or not ends(each(piece.decode(errors="replace"))))
     except BaseException:
         goes_on.put(False)
         while made.get() is not None:

@@ -48,7 +48,7 @@ static void export_kept(Export *x) {
   free(text);
 }
 
-// The mapping by which the weights came, else the first that can say this model.
+// The mapping that is named, else that of the type that the weights came with, else the first that can say this model.
 static bool export_mapping(Export *x, Error *error) {
   Mapping *all;
   int count;
@@ -77,7 +77,7 @@ static bool export_mapping(Export *x, Error *error) {
       reasons = why && pass ? arena_format(x->arena, "%s; %s is for `%s`", reasons, all[i].path, why) : reasons;
     }
   }
-  return found || error_set(error, 1, "there is no mapping for the model '%s'%s; give one with --mapping FILE",
+  return found || error_set(error, 1, "no mapping built in is for the model '%s'%s; give one with --mapping FILE.hf",
                             x->saved.numbers.model, reasons);
 }
 

@@ -74,6 +74,29 @@ grep -o 'at \[.*\]' out | grep 'batch .*seq ' > /dev/null || { cat out >&2; die 
 train bad.mdl --set forward=false --blame --out back
 mentions out "the gradient of " "made by the backward of sqrt at $root: it is "
 
+# What a composite does inside is one value, and called by its name: here scores that are none of hidden keys.
+cat > scores.mdl << 'END'
+import std.nn;
+
+fn far(s over seq, key) {
+  return s * log(1 + ((pos(seq) - pos(key)) as real));
+}
+
+model scores {
+  axis batch = 2, seq = 16, vocab = 256, embed = 8;
+  axis key like seq;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table);
+  k = x[seq -> key];
+  x = x + attention(x, k, k over embed, seq, key, causal = true, score = far);
+  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));
+}
+
+recipe scores { model scores(); data text("LICENSE"); steps = 2; }
+END
+expect 4 "$MDL" train scores.mdl --blame --out scores
+mentions out "made by the backward of attention at "
+
 # Looking changes nothing that is trained, and is not done where nobody asks.
 train bad.mdl --out plain
 same "weights" "$(weights plain 4)" "$(weights single 4)"

@@ -72,3 +72,36 @@ done
 for layout in tp2 z3; do
   expect 0 "$MDL" diff muon.mdl layout=single,$layout --precision fp64
 done
+
+# A mean over a parameter is one of it alone, wherever the text has it: in the update, in a function, in what a parameter
+# of either is where nothing is given, and in a function that is given to another. Each step is then of the same size.
+one_size() {  # NAME DECLARATIONS [ARGUMENT]: those of an update `even` of a learning rate, and what else it is given
+  { echo "$2"; sed '1,/^import/d; /^recipe/,$d' muon.mdl; } | sed '1i import std.nn;' > "$1.mdl"
+  echo "recipe r { model lm(); data text(\"$ROOT/LICENSE\"); steps = 1; optimizer even(lr = 0.1${3:+, $3}); }" >> "$1.mdl"
+  train "$1.mdl" --watch up --watch table --precision fp64 --out "$1.run"
+  grep -o '"update_norm[^,]*' "$1.run/metrics.jsonl" > "$1.norms"
+  test "$(wc -l < "$1.norms")" = 2 || die "$1: $(cat "$1.run/metrics.jsonl")"
+  same "$1" "$(cat body.norms)" "$(cat "$1.norms")"
+}
+RMS='fn rms(x) { return sqrt(mean(x * x)); } fn unit(x, f = rms) { return x / f(x); } fn by(x, m = rms(x)) { return x / m; }'
+RMS="$RMS composite fn whole(x) { return sqrt(mean(x * x)); }"
+one_size body 'update even(p, g, lr) { return p - lr * g / sqrt(mean(g * g)); }'
+awk -F: '{ rows = /table/ ? 256 * 16 : 16 * 2 * 4; exit !(($2 / 0.1)^2 > 0.999 * rows && ($2 / 0.1)^2 < 1.001 * rows) }' body.norms ||
+  die "a step of another size: $(cat body.norms)"
+one_size called "$RMS update even(p, g, lr) { return p - lr * g / rms(g); }"
+one_size default "$RMS update even(p, g, lr, size = rms(g)) { return p - lr * g / size; }"
+one_size argument "$RMS update even(p, g, lr) { return p - lr * by(g); }"
+one_size parameter "$RMS update even(p, g, lr, f = rms) { return p - lr * g / f(g); }"
+one_size function "$RMS update even(p, g, lr) { return p - lr * unit(g); }"
+one_size given "$RMS fn one(x) { return 1; } fn part(x, f = one) { return x / f(x); } update even(p, g, lr) { return p - lr * part(g, f = rms); }"
+one_size composite "$RMS update even(p, g, lr) { return p - lr * g / whole(g); }"
+one_size recipe "$RMS fn one(x) { return 1; } update even(p, g, lr, f = one) { return p - lr * g / f(g); }" 'f = rms'
+
+# The rate of a step is that of the rule for everything, however it is given, else of the first one.
+runs=0
+for rules in 'sgd(0.25)' 'norm: sgd(0.125); optimizer sgd(lr = 0.25)' '*: sgd(lr = 0.25)' 'mlp: sgd(lr = 0.25); freeze norm, table' \
+  'table: sgd(0.25); optimizer norm: adamw(0.125); freeze mlp'; do
+  { cat model.mdl; echo "recipe r { model lm(); data text(\"$ROOT/LICENSE\"); steps = 1; optimizer $rules; }"; } > rate.mdl
+  train rate.mdl --out "rate.run$((++runs))"
+  mentions "rate.run$runs/metrics.jsonl" '"lr":0.25,'
+done

@@ -193,6 +193,7 @@ class Misuse(unittest.TestCase):
         run = plan.train(**options("some", steps=1)).run
         for wrong, error in (({"tokens": -1}, ValueError), ({"temperature": -1}, mdl.UsageError), ({"stops": "ab"}, TypeError),
                              ({"temperature": math.nan}, mdl.UsageError), ({"top_p": 2}, mdl.UsageError),
+                             ({"top_p": 0}, ValueError), ({"system": "Be brief."}, mdl.UsageError),
                              ({"stops": [""]}, mdl.UsageError), ({"seed": -1}, ValueError)):
             with self.assertRaises(error, msg=str(wrong)):
                 mdl.generate(run, "a", **wrong)
@@ -384,6 +385,14 @@ class Runs(unittest.TestCase):
             mdl.generate(result.run, tokens=8, device="cpu", each=fail)
         with self.assertRaises(mdl.InputError):
             mdl.evaluate("nowhere")
+
+    @unittest.skipUnless(NUMPY, "without numpy")
+    def test_what_numpy_compares_ends_a_text(self):
+        import numpy as np
+        run = mdl.compile(MODEL).train(**options("ended", steps=1)).run
+        pieces = []
+        text = mdl.generate(run, tokens=8, device="cpu", each=lambda piece: (pieces.append(piece), np.bool_(False))[1])
+        self.assertEqual([text], pieces)
 
 
 class Package(unittest.TestCase):
