@@ -16,6 +16,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/units.h"
 
 bool io_failed(const char *what, const char *path, Error *error) {
@@ -312,15 +313,17 @@ bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Er
 }
 
 bool io_target(const char *path, char target[IO_PATH_MAX], Error *error) {
-  char *resolved = realpath(path, NULL);
+  char followed[PATH_MAX];
+  FileError why;
   struct stat info;
-  bool done = io_path(target, error, "%s", resolved ? resolved : path);
-  free(resolved);
-  if (done && stat(target, &info) == 0 && !S_ISREG(info.st_mode)) {
-    done = error_set(error, 1, "cannot write %s: it is %s, and a file is made; give the name of a file", path,
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    return error_set(error, 1, "cannot write %s: it is %s, and a file is made; give the name of a file", path,
                      S_ISDIR(info.st_mode) ? "a directory" : "a device or a pipe");
   }
-  return done;
+  if (!file_follow(path, followed, &why)) {
+    return error_set(error, why.code == ENOMEM ? 3 : 1, "%s", why.text);
+  }
+  return io_path(target, error, "%s", followed);
 }
 
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error) {

@@ -261,9 +261,42 @@ static void test_odd_files(void **state) {
   assert_int_equal(symlink(other, path), 0);
   assert_false(io_open(path, O_RDONLY, &fd, &error));
   expect_words(error.text, strerror(ELOOP));
-  assert_true(io_target(path, target, &error));  // nothing is there yet
-  assert_true(io_is_link(path) && !io_is_link(target + strlen(target)) && !io_is_file(path));
+  assert_false(io_target(path, target, &error));
+  expect_words(error.text, strerror(ELOOP));
+  assert_false(file_write_atomic(path, "x", 1, &why));
+  expect_words(why.text, strerror(ELOOP));
+  assert_true(io_is_link(path) && !io_is_file(path));
   assert_true(io_space(NULL, "/proc", INT64_MAX, &error));  // which says nothing of blocks
+}
+
+// A link stays one where nothing is behind it yet, and where what is behind it has lost its name while it is open.
+static void test_links_to_nothing(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], link[IO_PATH_MAX], other[IO_PATH_MAX], target[IO_PATH_MAX], open_one[64];
+  FileError why = {.text = ""};
+  Error error = {0};
+  path_in(world, path, "to come");
+  path_in(world, link, "first link");
+  path_in(world, other, "second link");
+  assert_int_equal(symlink("to come", other), 0);  // relative: beside the link
+  assert_int_equal(symlink(other, link), 0);
+  assert_true(io_target(link, target, &error));
+  assert_string_equal(target, path);
+  assert_true(file_write_atomic(link, is, strlen(is), &why));
+  assert_true(io_is_link(link) && io_is_link(other) && !io_is_link(path));
+  expect_text(path, true);
+  const int fd = open(path, O_RDWR);
+  assert_true(fd >= 0);
+  assert_int_equal(unlink(path), 0);
+  snprintf(open_one, sizeof open_one, "/proc/self/fd/%d", fd);
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(symlink(open_one, link), 0);
+  assert_false(file_write_atomic(link, "x", 1, &why));
+  expect_words(why.text, "it leads to a file that has no name any longer");
+  assert_false(io_target(link, target, &error));
+  expect_words(error.text, "it leads to a file that has no name any longer");
+  assert_true(io_is_link(link));
+  close(fd);
 }
 
 static void test_names(void **state) {
@@ -334,6 +367,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_links_to_nothing, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_devices, world_open, world_close),
