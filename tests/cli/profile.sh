@@ -3,6 +3,8 @@
 . "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 6 --out run --profile 2
 [ -s run/profile.txt ] || die "there is no profile.txt"
+expect 2 "$MDL" train "$SMALL" --steps 6 --out long --profile 9223372036854775807
+mentions err "profile is a whole number from 0 to"
 grep -q 'instructions a step' run/profile.txt || die "the table has no last line"
 train "$SMALL" --steps 6 --out plain
 [ ! -e plain/profile.json ] || die "a run without --profile left a trace"
