@@ -116,6 +116,31 @@ bool io_rename(Io *io, const char *from, const char *to, Error *error) {
   return (!io_fault(io, NULL) && rename(from, to) == 0) || io_failed("rename to", to, error);
 }
 
+// Where the file system cannot do it in one step (NFS, many of user space): what was at `to` has a name beside it until
+// the other is there. One that is killed in between leaves it so.
+static bool exchange_in_steps(const char *from, const char *to, bool *exchanged, Error *error) {
+  char aside[IO_PATH_MAX];
+  if (!io_path(aside, error, "%s" IO_ASIDE_ENDING, to)) {
+    return false;
+  }
+  io_remove_tree(aside);
+  if (rename(to, aside) != 0) {
+    return io_failed("rename to", aside, error);
+  }
+  if (rename(from, to) != 0) {
+    io_failed("rename to", to, error);
+    if (rename(aside, to) != 0) {
+      error_set(error, 1, "cannot rename to %s: %s; what was there is %s", to, strerror(errno), aside);
+    }
+    return false;
+  }
+  *exchanged = rename(aside, from) == 0;
+  if (!*exchanged) {
+    io_remove_tree(aside);
+  }
+  return true;
+}
+
 bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error) {
   *exchanged = false;
   if (io_fault(io, NULL)) {
@@ -124,9 +149,13 @@ bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Erro
   if (rename(from, to) == 0) {
     return true;
   }
-  if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+  const bool there = errno == ENOTEMPTY || errno == EEXIST;
+  if (there && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
     *exchanged = true;
     return true;
+  }
+  if (there && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+    return exchange_in_steps(from, to, exchanged, error);
   }
   return io_failed("rename to", to, error);
 }

@@ -269,6 +269,36 @@ static void test_odd_files(void **state) {
   assert_true(io_space(NULL, "/proc", INT64_MAX, &error));  // which says nothing of blocks
 }
 
+static void exchanged_with(const World *world, int reason, bool can) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX], file[IO_PATH_MAX];
+  FileError why = {.text = ""};
+  Error error = {0};
+  bool exchanged = false;
+  path_in(world, from, "newer");
+  path_in(world, to, "older");
+  path_in(world, file, "newer/new");
+  assert_true(file_make_directories(from, &why) && file_write_atomic(file, "x", 1, &why));
+  path_in(world, file, "older/old");
+  assert_true(file_make_directories(to, &why) && file_write_atomic(file, "x", 1, &why));
+  faults.calls = 0;
+  faults.at = 2;  // the first finds that something is there
+  faults.with = reason;
+  const bool done = io_exchange(NULL, from, to, &exchanged, &error);
+  faults.at = 0;
+  assert_true(done == can && exchanged == can);
+  assert_true(there(world, can ? "older/new" : "older/old") && there(world, can ? "newer/old" : "newer/new"));
+  assert_false(there(world, "older" IO_ASIDE_ENDING));
+  assert_true(io_remove_tree(from) && io_remove_tree(to));
+}
+
+// File systems that cannot exchange two names say so in several ways; an error of the disk is none of them.
+static void test_exchange_in_steps(void **state) {
+  exchanged_with(*state, EINVAL, true);
+  exchanged_with(*state, ENOSYS, true);
+  exchanged_with(*state, EOPNOTSUPP, true);
+  exchanged_with(*state, EIO, false);
+}
+
 // A link stays one where nothing is behind it yet, and where what is behind it has lost its name while it is open.
 static void test_links_to_nothing(void **state) {
   const World *world = *state;
@@ -367,6 +397,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_exchange_in_steps, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_links_to_nothing, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
