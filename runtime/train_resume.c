@@ -421,6 +421,6 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   t->saved = facts->step;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
-         frozen_moved(t->frozen, t->options->trunk, error) &&
+         frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
          (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
 }

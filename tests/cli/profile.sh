@@ -38,3 +38,11 @@ assert sorted(told) == ["rank %d" % rank for rank in range(4)], told
 assert all(list(rank) == ["dp"] and rank["dp"]["exposed"] == rank["dp"]["seconds"] > 0 for rank in told.values()), told
 assert any(event["args"].get("over") == "dp" and event["args"]["sent"] > 0 for event in ranks if event["ph"] == "X")
 END
+# A place that is no UTF-8 stands in the trace all the same.
+odd=$'d\xff'
+mkdir "$odd"
+cp "$ROOT/LICENSE" "$odd/licence.txt"
+sed 's#"[^"]*LICENSE"#"licence.txt"#' "$SMALL" > "$odd/small.mdl"
+train "$odd/small.mdl" --steps 6 --out odd --profile 2
+events() { grep -c '"ph":"X"' "$1/profile.json"; }
+same "events" "$(events run)" "$(events odd)"
