@@ -212,7 +212,9 @@ bool io_lock(const char *path, int *fd, IoLock *lock, Error *error) {
   return *fd >= 0 || io_failed("open the directory", path, error);
 }
 
-bool io_remove_tree(const char *path) {
+// The path has so many bytes, and is as it was when this returns. It stands once for all levels: a directory of others
+// may have as many as a path has room for.
+static bool remove_at(char path[IO_PATH_MAX], size_t length) {
   struct stat info;
   if (lstat(path, &info) != 0) {
     return errno == ENOENT;
@@ -226,15 +228,27 @@ bool io_remove_tree(const char *path) {
   }
   bool done = true;
   for (struct dirent *entry; (entry = readdir(directory));) {
-    char inside[IO_PATH_MAX];
+    const size_t name = strlen(entry->d_name);
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
       continue;
     }
-    Error ignored;
-    done &= io_path(inside, &ignored, "%s/%s", path, entry->d_name) && io_remove_tree(inside);
+    if (length + 1 + name >= IO_PATH_MAX) {
+      done = false;
+      continue;
+    }
+    path[length] = '/';
+    memcpy(path + length + 1, entry->d_name, name + 1);
+    done &= remove_at(path, length + 1 + name);
+    path[length] = '\0';
   }
   closedir(directory);
   return done && rmdir(path) == 0;
+}
+
+bool io_remove_tree(const char *path) {
+  char copy[IO_PATH_MAX];
+  Error ignored;
+  return io_path(copy, &ignored, "%s", path) && remove_at(copy, strlen(copy));
 }
 
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error) {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,35 @@ static void test_exchange_in_steps(void **state) {
   exchanged_with(*state, EIO, false);
 }
 
+static void *remove_deep(void *argument) {
+  const World *world = argument;
+  char path[IO_PATH_MAX];
+  path_in(world, path, "deep");
+  return io_remove_tree(path) ? argument : NULL;
+}
+
+// Directories in directories, as many as a path has room for, on a small stack.
+static void test_deep_tree(void **state) {
+  enum { DEEP = 900, STACK = 1 << 20 };  // each is open while those below it are removed
+  World *world = *state;
+  char home[IO_PATH_MAX], path[IO_PATH_MAX];
+  pthread_attr_t attributes;
+  pthread_t thread;
+  void *removed = NULL;
+  assert_non_null(getcwd(home, sizeof home));
+  path_in(world, path, "deep");
+  for (int i = 0; i < DEEP; i++) {
+    assert_true(mkdir(i ? "d" : path, 0777) == 0 && chdir(i ? "d" : path) == 0);
+  }
+  assert_int_equal(chdir(home), 0);
+  pthread_attr_init(&attributes);
+  assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);
+  assert_int_equal(pthread_create(&thread, &attributes, remove_deep, world), 0);
+  pthread_join(thread, &removed);
+  pthread_attr_destroy(&attributes);
+  assert_true(removed == world && !there(world, "deep"));
+}
+
 // A link stays one where nothing is behind it yet, and where what is behind it has lost its name while it is open.
 static void test_links_to_nothing(void **state) {
   const World *world = *state;
@@ -398,6 +428,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_exchange_in_steps, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_deep_tree, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_links_to_nothing, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
