@@ -170,7 +170,7 @@ static int create_beside(const char *path, char *temporary, size_t size) {
   int fd = -1;
   for (int tries = 0; fd < 0 && tries < 100; tries++) {
     const unsigned mark = ((unsigned)getpid() * 2654435761u + atomic_fetch_add(&number, 40503u)) & 0xffffffu;
-    if ((size_t)snprintf(temporary, size, "%s.%06x", path, mark) >= size) {
+    if ((size_t)snprintf(temporary, size, "%s" FILE_BESIDE "%06x", path, mark) >= size) {
       errno = ENAMETOOLONG;
       return -1;
     }

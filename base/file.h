@@ -26,6 +26,8 @@ char *file_read_text(const char *path, bool regular, size_t *length, FileError *
 // The same of what is open and stays so, called `name` in errors.
 char *file_read_stream(int fd, const char *name, size_t *length, FileError *error);
 
+#define FILE_BESIDE ".tmp-"  // and six hexadecimal digits: what the name ends with until the file is whole
+
 // Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash. A link stays one, and a
 // device or a pipe is written to.
 bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);
