@@ -191,7 +191,7 @@ static int create_beside(const char *path, char *temporary, size_t size) {
   int fd = -1;
   for (int tries = 0; fd < 0 && tries < 100; tries++) {
     const unsigned mark = ((unsigned)getpid() * 2654435761u + atomic_fetch_add(&number, 40503u)) & 0xffffffu;
-    if ((size_t)snprintf(temporary, size, "%s.%06x", path, mark) >= size) {
+    if ((size_t)snprintf(temporary, size, "%s" FILE_BESIDE "%06x", path, mark) >= size) {
       errno = ENAMETOOLONG;
       return -1;
     }
@@ -203,13 +203,57 @@ static int create_beside(const char *path, char *temporary, size_t size) {
   return fd;
 }
 
-bool file_write_atomic(const char *given, const void *bytes, size_t length, FileError *error) {
-  char temporary[PATH_MAX], resolved[PATH_MAX];
-  const char *path = realpath(given, resolved) ? resolved : given;  // where links lead, so that they stay links
+// What a link says, in the place of its name.
+static bool link_step(char path[PATH_MAX]) {
+  char to[PATH_MAX], next[PATH_MAX];
+  const char *slash = strrchr(path, '/');
+  const ssize_t length = readlink(path, to, sizeof to);
+  if (length < 0 || length == (ssize_t)sizeof to) {
+    errno = length < 0 ? errno : ENAMETOOLONG;
+    return false;
+  }
+  const int above = to[0] == '/' || !slash ? 0 : (int)(slash - path) + 1;
+  if (snprintf(next, sizeof next, "%.*s%.*s", above, path, (int)length, to) >= (int)sizeof next) {
+    errno = ENAMETOOLONG;
+    return false;
+  }
+  memcpy(path, next, strlen(next) + 1);
+  return true;
+}
+
+bool file_follow(const char *given, char path[PATH_MAX], FileError *error) {
+  enum { LINKS_MOST = 40 };
   struct stat status;
-  const bool exists = stat(path, &status) == 0;
+  if (realpath(given, path)) {
+    return true;
+  }
+  bool done = snprintf(path, PATH_MAX, "%s", given) < PATH_MAX;
+  errno = done ? 0 : ENAMETOOLONG;
+  for (int links = 0; done && lstat(path, &status) == 0 && S_ISLNK(status.st_mode); links++) {
+    if (stat(path, &status) == 0) {  // as /dev/stdout of a file that was removed and is still open
+      snprintf(error->text, sizeof error->text,
+               "cannot write '%.300s': it leads to a file that has no name any longer; give the name of a file", given);
+      error->code = 0;
+      return false;
+    }
+    errno = ELOOP;
+    done = links < LINKS_MOST && link_step(path);
+  }
+  if (!done) {
+    file_error(error, "write", given, errno);
+  }
+  return done;
+}
+
+bool file_write_atomic(const char *given, const void *bytes, size_t length, FileError *error) {
+  char temporary[PATH_MAX], path[PATH_MAX];
+  struct stat status;
+  const bool exists = stat(given, &status) == 0;
   if (exists && !S_ISREG(status.st_mode)) {
     return write_special(given, bytes, length, error);
+  }
+  if (!file_follow(given, path, error)) {  // links stay links
+    return false;
   }
   int fd = create_beside(path, temporary, sizeof temporary);
   if (fd < 0) {

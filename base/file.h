@@ -4,6 +4,7 @@
 #ifndef MDL_BASE_FILE_H
 #define MDL_BASE_FILE_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -31,9 +32,15 @@ char *file_read_text(const char *path, bool regular, size_t *length, FileError *
 // The same of what is open and stays so, called `name` in errors.
 char *file_read_stream(int fd, const char *name, size_t *length, FileError *error);
 
+#define FILE_BESIDE ".tmp-"  // and six hexadecimal digits: what the name ends with until the file is whole
+
 // Replaces the file as a whole: readers see the old bytes or the new ones, also after a crash. A link stays one, and a
 // device or a pipe is written to.
 bool file_write_atomic(const char *path, const void *bytes, size_t length, FileError *error);
+
+// Where the links of a name lead under which something is to be written, also where nothing is there yet. A file that
+// has no name any longer, to which a link of /proc leads, is an error: the link itself would be replaced.
+bool file_follow(const char *given, char path[PATH_MAX], FileError *error);
 
 bool file_exists(const char *path);
 bool file_same(const char *a, const char *b);  // both are one file, which is there; through links too

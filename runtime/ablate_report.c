@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "runtime/ablate.h"
 
@@ -372,7 +373,7 @@ static json_t *row_json(const Ablate *ablate, int at) {
   json_t *combination = json_object(), *losses = json_array();
   for (int i = 0; i < ablate->choices.count; i++) {
     const Choice *choice = &ablate->choices.at[i];
-    json_object_set_new(combination, choice->name, json_string(choice->value[row->pick[i]]));
+    json_object_set_new(combination, choice->name, json_text(choice->value[row->pick[i]]));
   }
   for (int64_t i = 0; i < row->steps; i++) {
     json_array_append_new(losses, number(row->loss[i]));
@@ -382,7 +383,7 @@ static json_t *row_json(const Ablate *ablate, int at) {
   if (!line) {
     return NULL;
   }
-  json_object_set_new(line, "problem", row->problem ? json_string(row->problem) : json_null());
+  json_object_set_new(line, "problem", json_text(row->problem));
   json_object_set_new(line, "against", compared ? json_integer(row->against + 1) : json_null());
   json_object_set_new(line, "verdict", json_string(verdicts[row->verdict]));
   json_object_set_new(line, "last_difference", compared ? number(row->last) : json_null());

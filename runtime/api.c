@@ -217,6 +217,11 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  if (!api_count("threads", options->threads, INT_MAX, &error) ||
+      !api_count("step", options->step, PLAN_MOST_STEPS, &error) ||
+      !api_count("steps", options->steps, PLAN_MOST_STEPS, &error)) {
+    return api_result(false, &error, to);
+  }
   FILE *out = plain_open(options->out);  // names of tensors may come from files of others
   if (!out) {
     return api_result(error_set(&error, 3, "no memory"), &error, to);
@@ -256,7 +261,8 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .dry = options->dry,
                                 .screen = options->screen,
                                 .lines = options->lines};
-  if (!ablate_run(&ablate, &made, &error)) {
+  if (!api_count("threads", options->threads, INT_MAX, &error) ||
+      !api_count("steps", options->steps, PLAN_MOST_STEPS, &error) || !ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }
   *result = (MdlAblateResult){.rows = made.rows, .good = made.good, .differ = made.differ, .failed = made.failed};

@@ -61,7 +61,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (!api_count("threads", options->threads, INT_MAX, error) || !api_count("keep", options->keep, INT_MAX, error) ||
       !api_count("keep_every", options->keep_every, INT64_MAX, error) ||
       !api_count("patience", options->patience, INT64_MAX, error) ||
-      !api_count("profile", options->profile, INT64_MAX, error)) {
+      !api_count("profile", options->profile, PLAN_MOST_STEPS, error)) {
     return false;
   }
   if (!(options->deadline_seconds >= 0)) {

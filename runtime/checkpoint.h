@@ -91,7 +91,8 @@ bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error);
 // Reads all of it: sizes, hashes, and names and shapes against the manifest. Needs no plan.
 bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error);
 
-// Removes what interrupted saves left behind.
+// Removes what interrupted saves left behind; a checkpoint that one had put aside for another of its step has its name
+// back, if that is not there.
 void checkpoint_clean(const char *directory);
 
 #endif

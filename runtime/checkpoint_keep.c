@@ -67,11 +67,34 @@ bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error 
   return done;
 }
 
+// A checkpoint that had to make room for another of its step (io_exchange): it has its name back, if the other is not
+// there.
+static void aside_clean(const char *directory, const char *name) {
+  char aside[IO_PATH_MAX], stem[32], path[IO_PATH_MAX];
+  Error ignored;
+  const size_t length = strlen(name), end = strlen(IO_ASIDE_ENDING);
+  if (length <= end || length - end >= sizeof stem || strcmp(name + length - end, IO_ASIDE_ENDING) != 0) {
+    return;
+  }
+  memcpy(stem, name, length - end);
+  stem[length - end] = '\0';
+  if (checkpoint_step_of_name(stem) < 0 || !io_path(aside, &ignored, "%s/%s", directory, name) ||
+      !io_path(path, &ignored, "%s/%s", directory, stem)) {
+    return;
+  }
+  if (io_absent(path)) {
+    rename(aside, path);
+  } else if (io_named(path)) {
+    io_remove_tree(aside);
+  }
+}
+
 void checkpoint_clean(const char *directory) {
   DIR *open = opendir(directory);
   for (struct dirent *entry; open && (entry = readdir(open));) {
     char path[IO_PATH_MAX];
     Error ignored;
+    aside_clean(directory, entry->d_name);
     if (strncmp(entry->d_name, "saving-", 7) == 0 && io_path(path, &ignored, "%s/%s", directory, entry->d_name)) {
       io_remove_tree(path);
     }

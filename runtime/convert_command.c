@@ -107,11 +107,17 @@ static int to_hf(const ConvertValues *values, const char *from) {
   MdlError error;
   MdlExported result;
   char size[UNITS_MAX];
+  const int64_t megabyte = 1000000;
+  if (values->shard > INT64_MAX / megabyte) {
+    fprintf(stderr, "mdl convert: --shard takes at most %lld, not %lld\n", (long long)(INT64_MAX / megabyte),
+            (long long)values->shard);
+    return STATUS_USAGE;
+  }
   const MdlExportOptions options = {.from = from,
                                     .out = values->out,
                                     .mapping = values->mapping,
                                     .dtype = values->dtype,
-                                    .shard_bytes = values->shard * 1000000,
+                                    .shard_bytes = values->shard * megabyte,
                                     .merge = values->merge,
                                     .peft = strcmp(values->to, "peft") == 0,
                                     .trunk = values->trunk};

@@ -8,6 +8,7 @@
 
 #include "runtime/checkpoint.h"
 #include "runtime/convert/source.h"
+#include "runtime/data/utf8.h"
 #include "runtime/io.h"
 
 const FrozenTensor *frozen_find(const Frozen *frozen, const char *name) {
@@ -96,12 +97,26 @@ static bool frozen_place(Frozen *frozen, const SourceOptions *options, Error *er
   return true;
 }
 
+bool frozen_named(const Frozen *frozen, Error *error) {
+  const char *const names[] = {frozen ? frozen->from : NULL, frozen ? frozen->mapping : NULL};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (names[i] && utf8_valid((const uint8_t *)names[i], strlen(names[i])) != strlen(names[i])) {
+      return error_set(error, 1,
+                       "checkpoints that leave out frozen parameters say where these are, and cannot name %s, which is "
+                       "no UTF-8: give it another name, or leave --save-trained out",
+                       names[i]);
+    }
+  }
+  return true;
+}
+
 bool frozen_begin(Arena *arena, Session *session, const SourceOptions *options, Frozen **frozen, Buffer *notes,
                   Error *error) {
   *frozen = ARENA_NEW(arena, Frozen);
   **frozen = (Frozen){.arena = arena};
   const SourceWatch watch = {*frozen, note};
-  return source_start(session, options, &watch, notes, error) && frozen_place(*frozen, options, error);
+  return source_start(session, options, &watch, notes, error) && frozen_place(*frozen, options, error) &&
+         frozen_named(*frozen, error);
 }
 
 // --- when it goes on ---

@@ -45,6 +45,8 @@ bool frozen_load(Session *session, const char *checkpoint, Frozen *frozen, Error
 // They are in another directory now, `trunk`, or where that checkpoint says that all of them are; `trunk` NULL:
 // they are not. An error where there are none.
 bool frozen_moved(Frozen *frozen, const char *trunk, Error *error);
+// Can a manifest name the directory, and the mapping? Else nothing could be saved. NULL: nothing is left out.
+bool frozen_named(const Frozen *frozen, Error *error);
 
 json_t *frozen_describe(const Frozen *frozen);
 // What a manifest says. *frozen NULL: it leaves out nothing. False: it says something else.

@@ -450,7 +450,9 @@ bool generate_run(Session *session, const GenerateOptions *options, GenerateText
   Generator generator = {0};
   Teller teller = {.options = options, .text = text, .context = context};
   const size_t longest = options->tokenizer ? (size_t)tokenizer_longest(options->tokenizer) : 1;
-  teller.made = malloc((size_t)(options->tokens > 0 ? options->tokens : 0) * longest + 1);
+  size_t most;
+  const bool fits = !__builtin_mul_overflow((size_t)(options->tokens > 0 ? options->tokens : 0), longest, &most);
+  teller.made = fits && most < SIZE_MAX ? malloc(most + 1) : NULL;
   const bool done = (teller.made || error_set(error, 3, "no memory to generate text")) &&
                     generator_open(&generator, session, options->whole, error) &&
                     generator_run(&generator, &teller, error);

@@ -116,6 +116,31 @@ bool io_rename(Io *io, const char *from, const char *to, Error *error) {
   return (!io_fault(io, NULL) && rename(from, to) == 0) || io_failed("rename to", to, error);
 }
 
+// Where the file system cannot do it in one step (NFS, many of user space): what was at `to` has a name beside it until
+// the other is there. One that is killed in between leaves it so.
+static bool exchange_in_steps(const char *from, const char *to, bool *exchanged, Error *error) {
+  char aside[IO_PATH_MAX];
+  if (!io_path(aside, error, "%s" IO_ASIDE_ENDING, to)) {
+    return false;
+  }
+  io_remove_tree(aside);
+  if (rename(to, aside) != 0) {
+    return io_failed("rename to", aside, error);
+  }
+  if (rename(from, to) != 0) {
+    io_failed("rename to", to, error);
+    if (rename(aside, to) != 0) {
+      error_set(error, 1, "cannot rename to %s: %s; what was there is %s", to, strerror(errno), aside);
+    }
+    return false;
+  }
+  *exchanged = rename(aside, from) == 0;
+  if (!*exchanged) {
+    io_remove_tree(aside);
+  }
+  return true;
+}
+
 bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error) {
   *exchanged = false;
   if (io_fault(io, NULL)) {
@@ -124,9 +149,13 @@ bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Erro
   if (rename(from, to) == 0) {
     return true;
   }
-  if ((errno == ENOTEMPTY || errno == EEXIST) && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+  const bool there = errno == ENOTEMPTY || errno == EEXIST;
+  if (there && renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
     *exchanged = true;
     return true;
+  }
+  if (there && (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
+    return exchange_in_steps(from, to, exchanged, error);
   }
   return io_failed("rename to", to, error);
 }
@@ -183,7 +212,9 @@ bool io_lock(const char *path, int *fd, IoLock *lock, Error *error) {
   return *fd >= 0 || io_failed("open the directory", path, error);
 }
 
-bool io_remove_tree(const char *path) {
+// The path has so many bytes, and is as it was when this returns. It stands once for all levels: a directory of others
+// may have as many as a path has room for.
+static bool remove_at(char path[IO_PATH_MAX], size_t length) {
   struct stat info;
   if (lstat(path, &info) != 0) {
     return errno == ENOENT;
@@ -197,15 +228,27 @@ bool io_remove_tree(const char *path) {
   }
   bool done = true;
   for (struct dirent *entry; (entry = readdir(directory));) {
-    char inside[IO_PATH_MAX];
+    const size_t name = strlen(entry->d_name);
     if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) {
       continue;
     }
-    Error ignored;
-    done &= io_path(inside, &ignored, "%s/%s", path, entry->d_name) && io_remove_tree(inside);
+    if (length + 1 + name >= IO_PATH_MAX) {
+      done = false;
+      continue;
+    }
+    path[length] = '/';
+    memcpy(path + length + 1, entry->d_name, name + 1);
+    done &= remove_at(path, length + 1 + name);
+    path[length] = '\0';
   }
   closedir(directory);
   return done && rmdir(path) == 0;
+}
+
+bool io_remove_tree(const char *path) {
+  char copy[IO_PATH_MAX];
+  Error ignored;
+  return io_path(copy, &ignored, "%s", path) && remove_at(copy, strlen(copy));
 }
 
 bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, Error *error) {
@@ -313,15 +356,17 @@ bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Er
 }
 
 bool io_target(const char *path, char target[IO_PATH_MAX], Error *error) {
-  char *resolved = realpath(path, NULL);
+  char followed[PATH_MAX];
+  FileError why;
   struct stat info;
-  bool done = io_path(target, error, "%s", resolved ? resolved : path);
-  free(resolved);
-  if (done && stat(target, &info) == 0 && !S_ISREG(info.st_mode)) {
-    done = error_set(error, 1, "cannot write %s: it is %s, and a file is made; give the name of a file", path,
+  if (stat(path, &info) == 0 && !S_ISREG(info.st_mode)) {
+    return error_set(error, 1, "cannot write %s: it is %s, and a file is made; give the name of a file", path,
                      S_ISDIR(info.st_mode) ? "a directory" : "a device or a pipe");
   }
-  return done;
+  if (!file_follow(path, followed, &why)) {
+    return error_set(error, why.code == ENOMEM ? 3 : 1, "%s", why.text);
+  }
+  return io_path(target, error, "%s", followed);
 }
 
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error) {

@@ -12,6 +12,7 @@
 #include "runtime/device.h"
 
 enum { IO_PATH_MAX = 4096 };
+#define IO_ASIDE_ENDING ".aside"
 #define IO_REPLACE_ENDING ".tmp"  // of the temporary file of io_replace_file
 
 typedef struct {
@@ -33,7 +34,8 @@ bool io_close(int fd, const char *path, Error *error);
 bool io_make_directory(Io *io, const char *path, Error *error);  // its parent exists
 bool io_sync_directory(Io *io, const char *path, Error *error);
 bool io_rename(Io *io, const char *from, const char *to, Error *error);
-// Puts directory `from` at `to`; where `to` exists, both change places in one step.
+// Puts directory `from` at `to`; where `to` exists, both change places, in one step where the file system can do that.
+// Where it cannot, one that is killed in between may leave what was at `to` under that name with IO_ASIDE_ENDING alone.
 bool io_exchange(Io *io, const char *from, const char *to, bool *exchanged, Error *error);
 
 // "cannot WHAT PATH: " and what errno says, which is status 3 where memory is missing, else 1. Returns false.

@@ -13,6 +13,7 @@
 #include "base/units.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/processes_internal.h"
+#include "runtime/thread.h"
 
 struct Device {
   Processes *processes;
@@ -342,6 +343,60 @@ static bool processes_share(Processes *processes, Error *error) {
                                         (long long)processes->count, units_bytes(size, (double)bytes), strerror(why));
 }
 
+static void *keeper_main(void *argument) {
+  Processes *processes = argument;
+  Keeper *keeper = &processes->keeper;
+  bool done = true;
+  for (int64_t r = 0; done && r < processes->count; r++) {
+    Process *process = &processes->process[r];
+    done = process_start(r, processes->memory, &process->pid, &process->socket, &keeper->error);
+    processes->polled[r] = (struct pollfd){.fd = process->socket, .events = POLLIN};
+  }
+  pthread_mutex_lock(&keeper->mutex);
+  keeper->done = done;
+  keeper->tried = true;
+  pthread_cond_broadcast(&keeper->moved);
+  while (!keeper->ends) {
+    pthread_cond_wait(&keeper->moved, &keeper->mutex);
+  }
+  pthread_mutex_unlock(&keeper->mutex);
+  return NULL;
+}
+
+// Until it has started all of them, or could not.
+static bool keeper_start(Processes *processes, Error *error) {
+  Keeper *keeper = &processes->keeper;
+  pthread_mutex_init(&keeper->mutex, NULL);
+  pthread_cond_init(&keeper->moved, NULL);
+  keeper->there = thread_start(&keeper->thread, keeper_main, processes) == 0;
+  if (!keeper->there) {
+    pthread_cond_destroy(&keeper->moved);
+    pthread_mutex_destroy(&keeper->mutex);
+    return error_set(error, 3, "could not start the thread that starts the processes of ranks");
+  }
+  pthread_mutex_lock(&keeper->mutex);
+  while (!keeper->tried) {
+    pthread_cond_wait(&keeper->moved, &keeper->mutex);
+  }
+  const bool done = keeper->done;
+  pthread_mutex_unlock(&keeper->mutex);
+  *error = done ? *error : keeper->error;
+  return done;
+}
+
+static void keeper_end(Keeper *keeper) {
+  if (!keeper->there) {
+    return;
+  }
+  pthread_mutex_lock(&keeper->mutex);
+  keeper->ends = true;
+  pthread_cond_broadcast(&keeper->moved);
+  pthread_mutex_unlock(&keeper->mutex);
+  pthread_join(keeper->thread, NULL);
+  pthread_cond_destroy(&keeper->moved);
+  pthread_mutex_destroy(&keeper->mutex);
+}
+
 // All of them begin before the first is handed its plan.
 static bool processes_start(Processes *processes, Error *error) {
   bool done = processes_share(processes, error);
@@ -351,14 +406,13 @@ static bool processes_start(Processes *processes, Error *error) {
     done = process->device || error_set(error, 3, "no memory for %lld ranks", (long long)processes->count);
     if (done) {
       *process->device = (Device){.processes = processes, .rank = r};
-      done = process_start(r, processes->memory, &process->pid, &process->socket, error);
-      processes->polled[r] = (struct pollfd){.fd = process->socket, .events = POLLIN};
     }
   }
-  return done && processes_hand_all(processes, error);
+  return done && keeper_start(processes, error) && processes_hand_all(processes, error);
 }
 
 static void processes_free(Processes *processes) {
+  keeper_end(&processes->keeper);
   for (int64_t r = 0; processes->process && r < processes->count; r++) {
     Process *process = &processes->process[r];
     if (process->socket >= 0) {

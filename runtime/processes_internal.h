@@ -74,6 +74,16 @@ typedef struct {
   struct Device *device;
 } Process;
 
+// The thread that starts the processes, which end with the thread they were started by: it is there as long as they
+// are, whichever thread has asked for them.
+typedef struct {
+  pthread_t thread;
+  pthread_mutex_t mutex;
+  pthread_cond_t moved;
+  bool there, tried, done, ends;
+  Error error;
+} Keeper;
+
 struct Processes {
   const PlanSet *set;
   Backend backend;
@@ -89,6 +99,7 @@ struct Processes {
   int64_t held_bytes;
   bool beside;  // copies go on beside runs
   bool failed;
+  Keeper keeper;
 };
 
 struct Peers {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/data.h"
@@ -250,9 +251,9 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
   return true;
 }
 
-// Plans whose writing was killed: the name, a dot and six digits.
+// Plans whose writing was killed.
 static void plan_clean(const Run *run) {
-  static const char begin[] = "plan.mdlx.";
+  static const char begin[] = "plan.mdlx" FILE_BESIDE;
   DIR *open = opendir(run->path);
   for (struct dirent *entry; open && (entry = readdir(open));) {
     char path[IO_PATH_MAX];

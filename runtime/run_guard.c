@@ -163,6 +163,25 @@ static bool move(const Run *run, const char *name, Error *error) {
          error_set(error, errno == ENOMEM ? 3 : 1, "cannot move %s to %s: %s", from, to, strerror(errno));
 }
 
+// Gives a file that is replaced later a second name there, if it is there: without its plan and its text nobody could
+// use what is set aside. Where the file system has no second names it is copied.
+static bool keep(const Run *run, const char *name, Error *error) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX], *text;
+  size_t size;
+  if (!run_file(run, name, from, error) || !io_path(to, error, "%s/%s", run->before, name)) {
+    return false;
+  }
+  if (link(from, to) == 0 || errno == ENOENT) {
+    return true;
+  }
+  if (!io_read_file(from, SIZE_MAX / 4, &text, &size, error)) {
+    return false;
+  }
+  const bool done = io_replace_file(NULL, to, text, size, error);
+  free(text);
+  return done;
+}
+
 // Of which there may be several.
 static bool others_move(const Run *run, Error *error) {
   static const char damaged[] = "metrics.jsonl" METRICS_DAMAGED;
@@ -188,6 +207,7 @@ static bool others_move(const Run *run, Error *error) {
 
 bool run_set_aside(Run *run, Error *error) {
   static const char *const names[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
+  static const char *const kept[] = {"plan.mdlx", "resolved.mdl", "tuning.txt"};
   for (int n = 1;; n++) {
     if (!io_path(run->before, error, "%s/before-%d", run->path, n)) {
       return false;
@@ -197,6 +217,11 @@ bool run_set_aside(Run *run, Error *error) {
     }
     if (errno != EEXIST) {
       return io_failed("create directory", run->before, error);
+    }
+  }
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    if (!keep(run, kept[i], error)) {
+      return false;
     }
   }
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "compiler/plan/waits.h"
 #include "runtime/peers.h"
@@ -109,10 +110,10 @@ static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank,
   char place[PLACE_MAX_BYTES];
   const Instruction *instruction = span->instruction;
   plan_source(plan, instruction->span, place, sizeof place);
-  json_t *arguments =
-      json_pack("{s:s, s:f, s:f}", "source", place, "flops", instruction->flops, "bytes", instruction->bytes);
+  json_t *arguments = json_pack("{s:o, s:f, s:f}", "source", json_text(place), "flops", instruction->flops, "bytes",
+                                instruction->bytes);
   if (span->form) {
-    json_object_set_new(arguments, "form", json_string(span->form));
+    json_object_set_new(arguments, "form", json_text(span->form));
   }
   if (instruction_is_shared(instruction)) {
     mesh_text(plan, instruction_mesh(plan, instruction), place, sizeof place);

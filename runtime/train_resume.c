@@ -1,5 +1,6 @@
 // train_resume.c: with what a run is gone on, and what is said of it.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -395,6 +396,18 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
   return true;
 }
 
+// --restart moves the checkpoints that there are, also one that those to come would name.
+static bool frozen_stays(const Trainer *t, Error *error) {
+  char *run = t->options->restart && t->frozen ? realpath(t->run.path, NULL) : NULL;
+  const size_t length = run ? strlen(run) : 0;
+  const bool moves = run && strncmp(t->frozen->from, run, length) == 0 && t->frozen->from[length] == '/';
+  free(run);
+  return !moves || error_set(error, 2,
+                             "checkpoints that leave out frozen parameters would name %s, which --restart moves: begin "
+                             "in another directory, --out, or leave --save-trained out",
+                             t->frozen->from);
+}
+
 // With weights from elsewhere, where parameters that no update changes may stay.
 static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
   return t->options->save_trained ? frozen_begin(t->arena, &t->session, from, &t->frozen, &t->left_out, error)
@@ -416,11 +429,11 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
     return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
-           (!t->options->from || trainer_begin(t, t->options->from, error));
+           (!t->options->from || (trainer_begin(t, t->options->from, error) && frozen_stays(t, error)));
   }
   t->saved = facts->step;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
-         frozen_moved(t->frozen, t->options->trunk, error) &&
+         frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
          (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
 }

@@ -351,6 +351,33 @@ static void test_many_checkpoints(void **state) {
   session_close(&session);
 }
 
+// One that was killed while a checkpoint made room for another of its step, where names cannot be exchanged in one
+// step.
+static void test_put_aside(void **state) {
+  World *world = *state;
+  char step[IO_PATH_MAX], aside[IO_PATH_MAX], checkpoints[IO_PATH_MAX];
+  CheckpointFacts facts;
+  Session session;
+  Error error = {0};
+  session_of(world, &session);
+  saved(world, &session, (CheckpointFacts){.step = 3, .val_loss = NAN});
+  path_in(world, checkpoints, "run/checkpoints");
+  path_in(world, step, "run/checkpoints/step-00000003");
+  path_in(world, aside, "run/checkpoints/step-00000003" IO_ASIDE_ENDING);
+  assert_int_equal(rename(step, aside), 0);
+  checkpoint_clean(checkpoints);
+  assert_true(io_absent(aside) && checkpoint_verify(step, &facts, &error));
+  assert_int_equal(rename(step, aside), 0);
+  saved(world, &session, (CheckpointFacts){.step = 3, .val_loss = 1});
+  checkpoint_clean(checkpoints);
+  assert_true(io_absent(aside) && checkpoint_verify(step, &facts, &error) && facts.val_loss == 1);
+  path_in(world, aside, "run/checkpoints/notes" IO_ASIDE_ENDING);  // nobody's but the user's
+  assert_int_equal(mkdir(aside, 0777), 0);
+  checkpoint_clean(checkpoints);
+  assert_true(io_is_directory(aside));
+  session_close(&session);
+}
+
 // --- long paths ---
 
 // A name of this directory that has so many bytes.
@@ -581,6 +608,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_devices_that_fail, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names_of_directories, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_many_checkpoints, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_put_aside, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_long_paths, in_memory, world_close),
       cmocka_unit_test_setup_teardown(test_verified, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_restored, world_open, world_close),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -261,9 +262,101 @@ static void test_odd_files(void **state) {
   assert_int_equal(symlink(other, path), 0);
   assert_false(io_open(path, O_RDONLY, &fd, &error));
   expect_words(error.text, strerror(ELOOP));
-  assert_true(io_target(path, target, &error));  // nothing is there yet
-  assert_true(io_is_link(path) && !io_is_link(target + strlen(target)) && !io_is_file(path));
+  assert_false(io_target(path, target, &error));
+  expect_words(error.text, strerror(ELOOP));
+  assert_false(file_write_atomic(path, "x", 1, &why));
+  expect_words(why.text, strerror(ELOOP));
+  assert_true(io_is_link(path) && !io_is_file(path));
   assert_true(io_space(NULL, "/proc", INT64_MAX, &error));  // which says nothing of blocks
+}
+
+static void exchanged_with(const World *world, int reason, bool can) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX], file[IO_PATH_MAX];
+  FileError why = {.text = ""};
+  Error error = {0};
+  bool exchanged = false;
+  path_in(world, from, "newer");
+  path_in(world, to, "older");
+  path_in(world, file, "newer/new");
+  assert_true(file_make_directories(from, &why) && file_write_atomic(file, "x", 1, &why));
+  path_in(world, file, "older/old");
+  assert_true(file_make_directories(to, &why) && file_write_atomic(file, "x", 1, &why));
+  faults.calls = 0;
+  faults.at = 2;  // the first finds that something is there
+  faults.with = reason;
+  const bool done = io_exchange(NULL, from, to, &exchanged, &error);
+  faults.at = 0;
+  assert_true(done == can && exchanged == can);
+  assert_true(there(world, can ? "older/new" : "older/old") && there(world, can ? "newer/old" : "newer/new"));
+  assert_false(there(world, "older" IO_ASIDE_ENDING));
+  assert_true(io_remove_tree(from) && io_remove_tree(to));
+}
+
+// File systems that cannot exchange two names say so in several ways; an error of the disk is none of them.
+static void test_exchange_in_steps(void **state) {
+  exchanged_with(*state, EINVAL, true);
+  exchanged_with(*state, ENOSYS, true);
+  exchanged_with(*state, EOPNOTSUPP, true);
+  exchanged_with(*state, EIO, false);
+}
+
+static void *remove_deep(void *argument) {
+  const World *world = argument;
+  char path[IO_PATH_MAX];
+  path_in(world, path, "deep");
+  return io_remove_tree(path) ? argument : NULL;
+}
+
+// Directories in directories, as many as a path has room for, on a small stack.
+static void test_deep_tree(void **state) {
+  enum { DEEP = 900, STACK = 1 << 20 };  // each is open while those below it are removed
+  World *world = *state;
+  char home[IO_PATH_MAX], path[IO_PATH_MAX];
+  pthread_attr_t attributes;
+  pthread_t thread;
+  void *removed = NULL;
+  assert_non_null(getcwd(home, sizeof home));
+  path_in(world, path, "deep");
+  for (int i = 0; i < DEEP; i++) {
+    assert_true(mkdir(i ? "d" : path, 0777) == 0 && chdir(i ? "d" : path) == 0);
+  }
+  assert_int_equal(chdir(home), 0);
+  pthread_attr_init(&attributes);
+  assert_int_equal(pthread_attr_setstacksize(&attributes, STACK), 0);
+  assert_int_equal(pthread_create(&thread, &attributes, remove_deep, world), 0);
+  pthread_join(thread, &removed);
+  pthread_attr_destroy(&attributes);
+  assert_true(removed == world && !there(world, "deep"));
+}
+
+// A link stays one where nothing is behind it yet, and where what is behind it has lost its name while it is open.
+static void test_links_to_nothing(void **state) {
+  const World *world = *state;
+  char path[IO_PATH_MAX], link[IO_PATH_MAX], other[IO_PATH_MAX], target[IO_PATH_MAX], open_one[64];
+  FileError why = {.text = ""};
+  Error error = {0};
+  path_in(world, path, "to come");
+  path_in(world, link, "first link");
+  path_in(world, other, "second link");
+  assert_int_equal(symlink("to come", other), 0);  // relative: beside the link
+  assert_int_equal(symlink(other, link), 0);
+  assert_true(io_target(link, target, &error));
+  assert_string_equal(target, path);
+  assert_true(file_write_atomic(link, is, strlen(is), &why));
+  assert_true(io_is_link(link) && io_is_link(other) && !io_is_link(path));
+  expect_text(path, true);
+  const int fd = open(path, O_RDWR);
+  assert_true(fd >= 0);
+  assert_int_equal(unlink(path), 0);
+  snprintf(open_one, sizeof open_one, "/proc/self/fd/%d", fd);
+  assert_int_equal(unlink(link), 0);
+  assert_int_equal(symlink(open_one, link), 0);
+  assert_false(file_write_atomic(link, "x", 1, &why));
+  expect_words(why.text, "it leads to a file that has no name any longer");
+  assert_false(io_target(link, target, &error));
+  expect_words(error.text, "it leads to a file that has no name any longer");
+  assert_true(io_is_link(link));
+  close(fd);
 }
 
 static void test_names(void **state) {
@@ -334,6 +427,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_signals, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_paths, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_odd_files, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_exchange_in_steps, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_deep_tree, world_open, world_close),
+      cmocka_unit_test_setup_teardown(test_links_to_nothing, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_names, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_looks, world_open, world_close),
       cmocka_unit_test_setup_teardown(test_failing_devices, world_open, world_close),

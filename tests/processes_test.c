@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -462,6 +463,36 @@ static void they_end_with_their_parent(void **state) {
 }
 
 // What a checkpoint is saved from while training goes on; and what is said when a rank is lost before the next copy.
+static void *open_in_thread(void *context) {
+  Session *session = context;
+  Error error = {0};
+  const SessionOptions options = {.threads = 1, .deadline_seconds = 10};
+  return session_open_ranks(session, session->set, &acting, &options, &error) ? context : NULL;
+}
+
+// Threads may share a trainer: that which opened it may end.
+static void they_outlive_the_thread_that_opened_them(void **state) {
+  (void)state;
+  World world = ranks_of(2);
+  Session session = {.set = &world.set};
+  pthread_t thread;
+  void *opened_it = NULL;
+  Error error = {0};
+  step_add(&world, 0, "step");
+  assert_int_equal(pthread_create(&thread, NULL, open_in_thread, &session), 0);
+  pthread_join(thread, &opened_it);
+  assert_non_null(opened_it);
+  for (int i = 0; i < 50; i++) {
+    if (!session_run(&session, PROGRAM_TRAIN, i + 1, &error)) {
+      fail_msg("run %d: %s", i, error.text);
+    }
+    usleep(1000);
+  }
+  session_close(&session);
+  assert_no_children();
+  world_destroy(&world);
+}
+
 static void states_are_copied(void **state) {
   (void)state;
   enum { EACH = 8, RANKS = 2 };
@@ -510,6 +541,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(data_goes_there_and_back),
       cmocka_unit_test(pieces_are_copied),
+      cmocka_unit_test(they_outlive_the_thread_that_opened_them),
       cmocka_unit_test(states_are_copied),
       cmocka_unit_test(runs_on_all),
       cmocka_unit_test(facts_and_traces),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "compiler/report/explain_part.h"
 
 static json_t *mesh_names(const Plan *plan, const int *mesh, int count) {
@@ -24,7 +25,7 @@ static json_t *mesh_bits(const Plan *plan, uint32_t bits) {
 }
 
 static void set_text(json_t *object, const char *key, const char *text) {
-  json_object_set_new(object, key, text && *text ? json_string(text) : json_null());
+  json_object_set_new(object, key, json_text(text && *text ? text : NULL));
 }
 
 static json_t *state_json(const Plan *plan, const PlanState *state) {

@@ -118,7 +118,7 @@ static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error 
     unlink(path);
   }
   bool done = !taken && io_create(NULL, path, fd, error);
-  taken |= !done && !taken && errno == EEXIST;
+  taken |= !done && !taken && errno == EEXIST && !io_is_directory(path);
   done = taken ? part_taken(out, error) : done;
   if (done && ((flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) ||
                (fstat(*fd, &info) == 0 && info.st_nlink == 0))) {  // one that began at the same moment

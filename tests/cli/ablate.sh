@@ -72,6 +72,13 @@ mentions err "batch=4 is given twice"
 expect 2 "$MDL" ablate small.mdl layout=tp2 layout=single
 expect 2 "$MDL" ablate small.mdl layout=tp2 --layout single
 expect 1 "$MDL" ablate missing.mdl layout=tp2
+expect 1 "$MDL" ablate small.mdl layout=single,tp2 --data $'none\xff' --out odd --json
+mentions out '"problem":"'
+# Numbers that would not fit where they are counted on, or into what they are stored in.
+for option in --steps=9223372036854775807 --threads=4294967297; do
+  expect 2 "$MDL" ablate small.mdl layout=tp2 "$option" --out never
+  mentions err "is a whole number from 0 to"
+done
 [ ! -e never ] || die "a wrong word made a directory"
 
 # Ctrl-C ends with the table of what there is.

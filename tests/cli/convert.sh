@@ -91,6 +91,8 @@ train stages --resume --steps 1 --device cpu
 
 # Shards, and elements of 16 bits.
 expect 0 "$MDL" convert llama-run --to hf -o shards --shard 1
+expect 2 "$MDL" convert llama-run --to hf -o never --shard 18446744073710
+mentions err "--shard takes at most 9223372036854"
 [ -f shards/model.safetensors ] || die "a small model needs no shards"
 text wide.mdl llama "vocab = 256, embed = 256, layers = 1, kv_heads = 2, group = 2, hd = 64, ffn = 512"
 train wide.mdl --recipe own --out wide --steps 1 --device cpu

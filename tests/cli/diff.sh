@@ -152,6 +152,10 @@ mentions err "layout="
 expect 2 "$MDL" diff small.mdl layout=single,tp3
 mentions err "tp2"
 expect 2 "$MDL" diff small.mdl layout=single,tp2,dp2
+for option in --step=9223372036854775807 --steps=9223372036854775807 --threads=4294967297; do
+  expect 2 "$MDL" diff small.mdl layout=single,tp2 "$option"
+  mentions err "is a whole number from 0 to"
+done
 expect 2 "$MDL" diff one
 expect 2 "$MDL" diff one missing
 expect 2 "$MDL" diff one two layout=tp2

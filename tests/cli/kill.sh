@@ -17,7 +17,7 @@ grep -q "" killed/metrics.jsonl
 same "steps of metrics" "$(losses whole)" "$(losses killed)"
 
 # What a kill leaves of a plan is removed when the run goes on, and nothing else that is called alike.
-touch killed/plan.mdlx.0a1b2c killed/plan.mdlx.backup
+touch killed/plan.mdlx.tmp-0a1b2c killed/plan.mdlx.backup killed/plan.mdlx.261126  # a date
 train killed --resume --steps 61
-[ ! -e killed/plan.mdlx.0a1b2c ] || die "a part of a plan is left"
-[ -e killed/plan.mdlx.backup ] || die "a file of somebody else was removed"
+[ ! -e killed/plan.mdlx.tmp-0a1b2c ] || die "a part of a plan is left"
+[ -e killed/plan.mdlx.backup ] && [ -e killed/plan.mdlx.261126 ] || die "a file of somebody else was removed"

@@ -256,6 +256,20 @@ expect 2 "$MDL" convert from-hf --merge --set rank=1 -o wrong
 expect 2 "$MDL" train lora.mdl --recipe tune --save-trained --out nothing --device cpu
 expect 2 "$MDL" train lora.mdl --recipe base --from base --save-trained --out nothing --device cpu
 mentions err "the recipe freezes none"
+odd=$'d\xff'  # a manifest cannot name it: said before anything is trained
+mkdir "$odd"
+cp -r base "$odd/base"
+expect 1 "$MDL" train lora.mdl --recipe tune --from "$odd/base" --save-trained --out nothing --device cpu
+mentions err "is no UTF-8: give it another name"
+[ ! -e nothing ] || die "a run was left that nothing could be saved of"
+cp -r base again-base
+expect 2 "$MDL" train lora.mdl --recipe tune --restart --out again-base --from again-base --save-trained --device cpu
+mentions err "again-base/checkpoints/step-00000004, which --restart moves"
+[ ! -e again-base/before-1 ] || die "what is refused has moved something"
+tune --restart --out again-base --from again-base --steps 1
+tune --from "$odd/base" --out from-odd --steps 1
+expect 1 "$MDL" train lora.mdl --recipe tune --resume --out alone-run --steps 9 --precision bf16_frozen --trunk "$odd/base" --device cpu
+mentions err "is no UTF-8: give it another name"
 sed 's/^adapter \*\.w = .*/adapter *.w = *.lora.a/' "$ROOT/models/llama.hf" > bad.hf
 expect 1 "$MDL" convert from-hf --merge --mapping bad.hf -o wrong
 mentions err "bad.hf:" "one \`*\` in each name"

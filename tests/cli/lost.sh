@@ -40,6 +40,14 @@ train "$SMALL" --steps 2 --out again --restart
 mentions out "restarted with step 1, as --restart asks; what was there before is in again/before-1"
 [ -f again/before-1/checkpoints/step-00000004/manifest.json ] || die "--restart lost a checkpoint"
 same "metrics that were set aside" "$(losses again/before-1)" "$(losses run)"
+cp -r run apart  # what is set aside is of use with another text in its place too
+expect 0 "$MDL" eval run
+cp out before
+train "$SMALL" --steps 2 --out apart --restart --set embed=16 --set hd=8
+expect 0 "$MDL" eval apart/before-1
+same "evaluated" "$(grep '^loss' before)" "$(grep '^loss' out)"
+train apart/before-1 --resume --steps 6
+same "gone on with" "$(weights whole 6)" "$(weights apart/before-1 6)"
 train "$SMALL" --steps 6 --out again --resume
 same "begun anew and whole" "$(weights whole 6)" "$(weights again 6)"
 # A run that was stopped before its first save was never saved, whatever its metrics say: nothing is unseen.

@@ -3,6 +3,8 @@
 . "${ROOT:?}/tests/cli/lib.sh"
 train "$SMALL" --steps 6 --out run --profile 2
 [ -s run/profile.txt ] || die "there is no profile.txt"
+expect 2 "$MDL" train "$SMALL" --steps 6 --out long --profile 9223372036854775807
+mentions err "profile is a whole number from 0 to"
 grep -q 'instructions a step' run/profile.txt || die "the table has no last line"
 train "$SMALL" --steps 6 --out plain
 [ ! -e plain/profile.json ] || die "a run without --profile left a trace"
@@ -36,3 +38,11 @@ assert sorted(told) == ["rank %d" % rank for rank in range(4)], told
 assert all(list(rank) == ["dp"] and rank["dp"]["exposed"] == rank["dp"]["seconds"] > 0 for rank in told.values()), told
 assert any(event["args"].get("over") == "dp" and event["args"]["sent"] > 0 for event in ranks if event["ph"] == "X")
 END
+# A place that is no UTF-8 stands in the trace all the same.
+odd=$'d\xff'
+mkdir "$odd"
+cp "$ROOT/LICENSE" "$odd/licence.txt"
+sed 's#"[^"]*LICENSE"#"licence.txt"#' "$SMALL" > "$odd/small.mdl"
+train "$odd/small.mdl" --steps 6 --out odd --profile 2
+events() { grep -c '"ph":"X"' "$1/profile.json"; }
+same "events" "$(events run)" "$(events odd)"

@@ -38,6 +38,9 @@ for run in text tokens; do
   esac
   expect 0 "$MDL" generate $run --tokens 5
 done
+for bytes in $(seq 3 30); do  # of the longest token: room for so many would wrap round to a few bytes
+  expect 3 "$MDL" generate text --tokens $((9223372036854775807 / bytes * 2 + 2))
+done
 expect 1 "$MDL" generate untold --prompt "You may"
 mentions err "its recipe names no tokenizer" "--tokenizer FILE"
 expect 0 "$MDL" generate untold --prompt "You may" --tokens 20 --tokenizer tiny.json

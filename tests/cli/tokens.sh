@@ -68,6 +68,10 @@ same "a file of another program" "$(cat two.bin.part)" half
 exec 9>&-
 expect 0 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
 [ ! -e two.bin.part ] || die "what was left is there still"
+mkdir two.bin.part  # nobody's file, and nobody to wait for
+expect 1 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
+mentions err "two.bin.part: File exists"
+rmdir two.bin.part
 
 # Nor is one taken away that began after the other had looked for one, where strace can hold it there.
 if strace -f -qq -o /dev/null true 2> /dev/null; then
