@@ -18,8 +18,8 @@ void warn_hidden(const Compilation *c, const Node *attention, AxisId query, Axis
 // each position reads what it is to predict (E049).
 void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key);
 
-// Of a product over keys: what it weighs them with is a softmax over the queries, so that the weights of a position hang
-// on those behind it, whatever is masked (E049).
+// Of a product over keys: what it weighs them with is a softmax over the queries, so that the weights of a position
+// hang on those behind it, whatever is masked (E049).
 void warn_queries(const Compilation *c, const Node *dot);
 
 // turned.c: of all products of queries and keys, computed from the same inputs, of which only one side is turned by its
