@@ -31,8 +31,8 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error);
 // Of a run without a checkpoint: none was ever saved. Else they are unseen, on a volume that is not mounted perhaps,
 // and to begin anew would cost what was trained: an error.
 bool run_never_saved(const Run *run, Error *error);
-// Moves checkpoints, metrics, events and picture of a run into before-N in it, with copies of its plan and text, so that
-// it can begin with step 1 and before-N is a run.
+// Moves checkpoints, metrics, events and picture of a run into before-N in it, with copies of its plan and text, so
+// that it can begin with step 1 and before-N is a run.
 bool run_set_aside(Run *run, Error *error);
 bool run_no_links(const Run *run, Error *error);
 
