@@ -59,6 +59,12 @@ class Program:
         self.logits = False
         for axis, size in (("seq", self.size(2)), ("a", self.size(2)), ("b", self.size(2)), ("c", self.size(1)), ("v", self.size(3))):
             self.sizes[axis] = size
+        long = random.Random(f"long {seed}")
+        self.most = MOST_ELEMENTS
+        if long.random() < 0.15:  # rows that begin on whole memory lines, or are longer than a block of a kernel
+            self.sizes = {axis: min(size, 4) for axis, size in self.sizes.items()}
+            self.sizes[long.choice(["a", "a", "b", "v", "seq"])] = long.choice([257, 259, 264, 290, 301, 528])
+            self.most = 8 * MOST_ELEMENTS
         self.sizes["batch"] = self.random.choice([8, 8, 8, 12, 6, 4])
         self.add_like("key", "seq")
         self.add_like("other", "batch")
@@ -115,7 +121,7 @@ class Program:
         return f"{letter}{self.count}"
 
     def fits(self, axes):
-        return len(axes) <= MOST_AXES and self.elements(axes) <= MOST_ELEMENTS
+        return len(axes) <= MOST_AXES and self.elements(axes) <= self.most
 
     def line(self, text):
         self.lines.append("  " * (self.depth + 1) + text)
