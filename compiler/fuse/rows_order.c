@@ -431,6 +431,15 @@ ValueId rows_of(Rows *r, ValueId value, int number, ValueId index, bool again) {
   return made;
 }
 
+// The axes that a node names, of what it is in rows.
+static Shape axes_in_rows(const Rows *r, const Node *node, int number) {
+  const Shape *positions = &r->orders.at[number].positions;
+  if (node->op == OP_BROADCAST || shape_contains(&node->axes, positions)) {
+    return rows_shape(r, number, node->axes);
+  }
+  return shape_minus(node->axes, positions);  // what comes last in memory, such as one axis of the positions
+}
+
 ValueId rows_again(Rows *r, const Node *node, const ValueId *operands, int number) {
   Graph *graph = r->graph;
   const GraphPlace place = graph_place(graph);
@@ -439,15 +448,12 @@ ValueId rows_again(Rows *r, const Node *node, const ValueId *operands, int numbe
   const Name why = node->why;
   const Span rule = node->rule;
   NodeInit init = {NODE_INIT,
-                   .axes = node->axes,
+                   .axes = axes_in_rows(r, node, number),
                    .axis = node->axis,
                    .axis2 = node->axis2,
                    .integer = node->integer,
                    .number = node->number,
                    .text = node->text};
-  if (node->op == OP_BROADCAST) {
-    init.axes = rows_shape(r, number, node->axes);
-  }
   graph_follow(graph, node);
   const Op op = node->op;
   const int count = node->operand_count;
