@@ -85,28 +85,15 @@ bool update_takes_axes(const Ast *update) {
   return false;
 }
 
-// Functions that the recipe gives to an update work on elements.
-static bool given_elements(Walk *w, const Ast *call, const Ast *update) {
-  const Ast *list = call->kids[0];
-  for (int i = 0; i < list->count; i++) {
-    const Ast *argument = list->kids[i];
-    const bool function = argument->name ? wants_function(w->e, formal_named(update, argument->name))
-                                         : gives_function(argument) || argument->kids[0]->kind == AST_CALL;
-    if (function && !elementwise(w, argument, 0)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 UpdateRules elaborate_update_rules(Elaborator *e) {
   UpdateRules rules = {0};
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
     const Ast *call = e->spec->text->optimizers.at[i].call;
     const Ast *update = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast : NULL;
     Walk walk = {.e = e, .seen = map_create(e->arena)}, *w = &walk;
+    // What the recipe gives may be functions too.
     const bool elements = update && !update_takes_axes(update) && elementwise(w, update->kids[0], 0) &&
-                          elementwise(w, update->kids[1], 0) && given_elements(w, call, update);
+                          elementwise(w, update->kids[1], 0) && elementwise(w, call->kids[0], 0);
     array_push(e->arena, &rules, ((UpdateRule){update != NULL, elements}));
   }
   return rules;
