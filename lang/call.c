@@ -339,12 +339,33 @@ bool bind_formals(Elaborator *e, const Ast *function, Arguments *arguments, Fram
   return good;
 }
 
+// Words of letters, digits and _, with a point between each two.
+static bool is_path(const char *text) {
+  bool inside = false;
+  for (; *text; text++) {
+    const char lower = (char)(*text | 0x20);
+    if (*text == '.' ? !inside : (lower < 'a' || lower > 'z') && (*text < '0' || *text > '9') && *text != '_') {
+      return false;
+    }
+    inside = *text != '.';
+  }
+  return inside;
+}
+
 static Name call_part(Elaborator *e, const Arguments *arguments) {
   for (int i = 0; i < arguments->named_count; i++) {
-    if (strcmp(arguments->names[i], "name") == 0 &&
-        (arguments->named[i].kind == OBJECT_WORD || arguments->named[i].kind == OBJECT_STRING)) {
-      return arguments->named[i].name;
+    const Object *given = &arguments->named[i];
+    if (strcmp(arguments->names[i], "name") != 0 || given->kind == OBJECT_POISON) {
+      continue;
     }
+    if (given->kind == OBJECT_WORD || (given->kind == OBJECT_STRING && is_path(given->name))) {
+      return given->name;
+    }
+    Diagnostic *error = diag_error(e->diag, E030, arguments->named_ast[i]->span,
+                                   "`name` is a word, the part of the path of what is made "
+                                   "inside, found %s",
+                                   object_describe(e, given));
+    diag_help(e->diag, error, "write `name = first`: letters, digits and _");
   }
   return e->frame->variable;
 }

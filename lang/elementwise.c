@@ -3,10 +3,14 @@
 
 #include "lang/updates.h"
 
-static bool elementwise_call(Elaborator *e, Name name) {
+typedef struct {
+  Elaborator *e;
+  Map seen;  // names of functions that were looked at
+} Walk;
+
+static bool elementwise_call(Name name) {
   static const char *const cut[] = {"sum", "mean",  "dot", "window",      "concat",
                                     "pos", "outer", "top", "draw_normal", "draw_uniform"};
-  (void)e;
   for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
     if (strcmp(name, cut[i]) == 0) {
       return false;
@@ -15,21 +19,25 @@ static bool elementwise_call(Elaborator *e, Name name) {
   return true;
 }
 
-static bool elementwise(Elaborator *e, const Ast *ast, int depth);
+static bool elementwise(Walk *w, const Ast *ast, int depth);
 
 // total(sum(f(p, g))): the sum over an arena, or a piece of one, is that of its members.
-static bool totals_elements(Elaborator *e, const Ast *total, int depth) {
+static bool totals_elements(Walk *w, const Ast *total, int depth) {
   const Ast *list = total->kids[0], *group = list && list->count == 1 ? list->kids[0] : NULL;
   const Ast *sum = group && group->count == 1 ? group->kids[0] : NULL;
   const Ast *summed = sum && sum->kind == AST_CALL && strcmp(sum->name, "sum") == 0 ? sum->kids[0] : NULL;
-  return summed && summed->count == 1 && elementwise(e, summed, depth + 1);
+  return summed && summed->count == 1 && elementwise(w, summed, depth + 1);
 }
 
-// What a function makes of elements follows from its body and the defaults of its parameters.
-static bool function_elements(Elaborator *e, Name name, int depth) {
-  const Declaration *declaration = unit_find(e->unit, SPACE_CODE, name);
-  return !declaration || declaration->ast->kind != AST_FUNCTION ||
-         (elementwise(e, declaration->ast->kids[0], depth + 1) && elementwise(e, declaration->ast->kids[1], depth + 1));
+// What a function makes of elements follows from its body and the defaults of its parameters. One look at it is enough,
+// however often it is called: where it is not elementwise, nothing that calls it is.
+static bool function_elements(Walk *w, Name name, int depth) {
+  const Declaration *declaration = unit_find(w->e->unit, SPACE_CODE, name);
+  if (!declaration || declaration->ast->kind != AST_FUNCTION || map_get_or(&w->seen, map_key(name), 0)) {
+    return true;
+  }
+  map_put(&w->seen, map_key(name), 1);
+  return elementwise(w, declaration->ast->kids[0], depth + 1) && elementwise(w, declaration->ast->kids[1], depth + 1);
 }
 
 // A function that is given by its name, `norm = rms`, is called under another.
@@ -38,7 +46,7 @@ static bool gives_function(const Ast *ast) {
 }
 
 // Does each element of the update depend on the elements at the same place alone, and on totals over elements?
-static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
+static bool elementwise(Walk *w, const Ast *ast, int depth) {
   if (!ast) {
     return true;
   }
@@ -47,21 +55,21 @@ static bool elementwise(Elaborator *e, const Ast *ast, int depth) {
   }
   if (ast->kind == AST_CALL) {
     if (strcmp(ast->name, "total") == 0) {
-      return totals_elements(e, ast, depth);
+      return totals_elements(w, ast, depth);
     }
     bool reduces = (strcmp(ast->name, "max") == 0 || strcmp(ast->name, "min") == 0) && ast->kids[0]->count < 2;
-    if (reduces || !elementwise_call(e, ast->name)) {
+    if (reduces || !elementwise_call(ast->name)) {
       return false;
     }
-    if (!function_elements(e, ast->name, depth)) {
+    if (!function_elements(w, ast->name, depth)) {
       return false;
     }
   }
-  if (gives_function(ast) && !function_elements(e, ast->kids[0]->name, depth)) {
+  if (gives_function(ast) && !function_elements(w, ast->kids[0]->name, depth)) {
     return false;
   }
   for (int i = 0; i < ast->count; i++) {
-    if (!elementwise(e, ast->kids[i], depth)) {
+    if (!elementwise(w, ast->kids[i], depth)) {
       return false;
     }
   }
@@ -77,27 +85,15 @@ bool update_takes_axes(const Ast *update) {
   return false;
 }
 
-// Functions that the recipe gives to an update work on elements.
-static bool given_elements(Elaborator *e, const Ast *call, const Ast *update) {
-  const Ast *list = call->kids[0];
-  for (int i = 0; i < list->count; i++) {
-    const Ast *argument = list->kids[i];
-    const bool function = argument->name ? wants_function(e, formal_named(update, argument->name))
-                                         : gives_function(argument) || argument->kids[0]->kind == AST_CALL;
-    if (function && !elementwise(e, argument, 0)) {
-      return false;
-    }
-  }
-  return true;
-}
-
 UpdateRules elaborate_update_rules(Elaborator *e) {
   UpdateRules rules = {0};
   for (int i = 0; i < e->spec->text->optimizers.count; i++) {
     const Ast *call = e->spec->text->optimizers.at[i].call;
     const Ast *update = call ? unit_find(e->unit, SPACE_CODE, call->name)->ast : NULL;
-    const bool elements = update && !update_takes_axes(update) && elementwise(e, update->kids[0], 0) &&
-                          elementwise(e, update->kids[1], 0) && given_elements(e, call, update);
+    Walk walk = {.e = e, .seen = map_create(e->arena)}, *w = &walk;
+    // What the recipe gives may be functions too.
+    const bool elements = update && !update_takes_axes(update) && elementwise(w, update->kids[0], 0) &&
+                          elementwise(w, update->kids[1], 0) && elementwise(w, call->kids[0], 0);
     array_push(e->arena, &rules, ((UpdateRule){update != NULL, elements}));
   }
   return rules;

@@ -64,14 +64,25 @@ static void read_compress(Layout *l, const Ast *phrase, int from) {
   }
 }
 
+bool layout_helps_names(Diag *diag, Diagnostic *error, const Ast *value) {
+  double number;
+  const bool names = value && value->kind != AST_STRING && !setting_constant(value, &number);
+  if (names) {
+    diag_help(diag, error,
+              "a layout has numbers and no constants; `--set mesh.tp=4`, `--set microbatches=8` give others");
+  }
+  return names;
+}
+
 static void read_value(Layout *l, const Ast *phrase, Name word) {
   Diag *diag = l->unit->diag;
   const Ast *value = phrase->kids[1];
   if (name_is(word, "microbatches")) {
     double number = 0;
     if (!setting_constant(value, &number) || number != floor(number) || number < 1 || number > LAYOUT_MAX_RANKS) {
-      diag_error(diag, E042, value->span, "the number of microbatches is a whole number from 1 to %d",
-                 LAYOUT_MAX_RANKS);
+      Diagnostic *error = diag_error(diag, E042, value->span,
+                                     "the number of microbatches is a whole number from 1 to %d", LAYOUT_MAX_RANKS);
+      layout_helps_names(diag, error, value);
       return;
     }
     l->microbatches = l->slots ? l->microbatches : (int64_t)number;

@@ -18,7 +18,9 @@ static void read_axis(Layout *l, const Ast *phrase, const Ast *term) {
   double size = 0;
   if (term->kind != AST_PATH || !phrase->kids[1] || !setting_constant(phrase->kids[1], &size)) {
     Diagnostic *error = diag_error(diag, E042, phrase->span, "a mesh axis is a name and a size");
-    diag_help(diag, error, "write `mesh tp = 4;`");
+    if (!layout_helps_names(diag, error, phrase->kids[1])) {
+      diag_help(diag, error, "write `mesh tp = 4;`");
+    }
     size = 1;
   }
   if (term->kind != AST_PATH) {

@@ -55,6 +55,9 @@ typedef struct {
 
 extern const char *const layout_stored[LAYOUT_STORED];  // param, grad, state, save
 
+// layout.c: helps with a value that is made of names, as of constants. False: it is none.
+bool layout_helps_names(Diag *diag, Diagnostic *error, const Ast *value);
+
 // layout_mesh.c
 void layout_read_mesh(Layout *l, const Ast *setting);  // `mesh pp = 2, tp = 2;`
 void layout_check_mesh(Layout *l);                     // reports E090 for more ranks than there can be

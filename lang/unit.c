@@ -174,6 +174,20 @@ static void check_lists(Unit *unit, const Ast *ast) {
   }
 }
 
+// Every call has these two arguments for itself.
+static void check_formal_names(Unit *unit, const Ast *ast) {
+  for (int i = 0; i < ast->kids[0]->count; i++) {
+    const Ast *formal = ast->kids[0]->kids[i];
+    if (strcmp(formal->name, "name") == 0 || strcmp(formal->name, "share") == 0) {
+      Diagnostic *error = diag_error(unit->diag, E030, formal->span,
+                                     "'%s' is an argument of every call, and cannot be "
+                                     "a parameter",
+                                     formal->name);
+      diag_help(unit->diag, error, "choose another name: `%s = ...` in a call would never come here", formal->name);
+    }
+  }
+}
+
 // An update is called with a parameter and its gradient.
 static void check_update(Unit *unit, const Ast *ast) {
   int values = 0;
@@ -203,6 +217,7 @@ static void declare(Unit *unit, const Ast *ast, bool library, bool is_main) {
   }
   if (ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE) {
     check_lists(unit, ast);
+    check_formal_names(unit, ast);
   }
   if (ast->kind == AST_UPDATE) {
     check_update(unit, ast);

@@ -376,7 +376,9 @@ static bool run_update(Elaborator *e, const UpdateUnit *unit, Arguments *argumen
   if (good) {
     run_block(e, update->kids[1]);
     ValueId value;
-    if (frame->result.kind == OBJECT_NOTHING) {
+    if (frame->result.kind == OBJECT_NOTHING && e->exhausted) {
+      frame->result = object_poison();  // it was not looked at to its end
+    } else if (frame->result.kind == OBJECT_NOTHING) {
       Diagnostic *error = diag_error(e->diag, E036, update->name_span, "the update '%s' returns nothing", update->name);
       diag_help(e->diag, error, "end it with what the parameter becomes: `return p - lr * g;`");
       frame->result = object_poison();

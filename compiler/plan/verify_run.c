@@ -11,13 +11,17 @@ static bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
-// A word of the language; with `dots` several of them, or numbers, with dots between: layers.3.q.w.
+// A word of the language, which may end in primes; with `dots` several of them, or numbers, with dots between:
+// layers.3.q'.w.
 static bool is_name(const char *text, bool dots) {
-  bool begins = true;  // a word
+  bool begins = true, ends = false;  // a word
   for (const char *c = text; *c; c++) {
     if (dots && *c == '.' && !begins) {
       begins = true;
-    } else if (is_letter(*c) || (is_digit(*c) && (dots || !begins))) {
+      ends = false;
+    } else if (*c == '\'' && !begins) {
+      ends = true;
+    } else if (!ends && (is_letter(*c) || (is_digit(*c) && (dots || !begins)))) {
       begins = false;
     } else {
       return false;
@@ -28,7 +32,8 @@ static bool is_name(const char *text, bool dots) {
 
 static bool check_name(PlanCheck *v, const char *what, const char *text, bool dots) {
   v->what = what;
-  return !text || is_name(text, dots) || check_fail(v, "is no name: names have letters, digits and _ alone");
+  return !text || is_name(text, dots) ||
+         check_fail(v, "is no name: names have letters, digits and _, and primes at their ends");
 }
 
 // Phrases such as `bf16 until 3, then fp8_hybrid`, and axes such as embed', may be anything that can be printed.

@@ -40,6 +40,14 @@ checked 1 "the program takes more than 1000000 steps to unroll" twice.mdl
 } > mutual.mdl
 checked 1 "the program takes more than 1000000 steps to unroll" mutual.mdl
 
+{
+  echo 'fn f0(x) { return x; }'
+  awk 'BEGIN { for (i = 1; i < 15; i++) { printf "fn f%d(x) { return 0", i; for (j = 0; j < 9; j++) printf " + f%d(x)", i - 1; print "; }" } }'
+  echo 'update u(p, g, lr) { return p - lr * f14(g); }'
+  echo | model 'optimizer u(lr = 0.1);'
+} > update.mdl
+checked 1 "the program takes more than 1000000 steps to unroll" update.mdl
+
 # Devices and pipes are no texts.
 mkfifo pipe
 for file in /dev/zero pipe; do

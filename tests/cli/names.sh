@@ -70,3 +70,28 @@ if [ -z "${python:-}" ]; then
 fi
 expect 1 "$MDL" inspect "no$escape.safetensors"
 ! grep -q "$(printf '\033')" err || die "an escape character was printed"
+
+# Names may end in primes, as those of axes do: parameters, outputs, models and recipes.
+cat > prime.mdl << END
+import std.nn;
+
+model prime' {
+  axis batch = 4, seq = 16, vocab = 256, embed = 16;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table);
+  param gain': [embed] = 1;
+  x' = linear(x over embed to embed')[embed' -> embed];
+  x = (x + x') * gain' + linear(x over embed to embed', name = x'')[embed' -> embed];
+  logits = linear(x over embed to vocab, name = head);
+  loss = mean(cross_entropy(logits, targets over vocab));
+  output x'' = mean(square(x'));
+}
+
+recipe prime' { model prime'(); data text("$ROOT/LICENSE"); steps = 2; optimizer sgd(lr = 0.1); freeze x'; }
+END
+train prime.mdl --watch "x''" --out primes
+mentions primes/metrics.jsonl "\"x''\":" "\"grad_norm.x''\":"
+train prime.mdl --out primes --resume --steps 3
+expect 0 "$MDL" inspect primes/checkpoints/step-00000003
+mentions out "gain'" "x'.w" "x''.w" "sgd.m.x''.w"
+! grep -q "sgd.m.x'.w" out || die "what is frozen has a state"

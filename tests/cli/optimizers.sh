@@ -96,6 +96,8 @@ one_size function "$RMS update even(p, g, lr) { return p - lr * unit(g); }"
 one_size given "$RMS fn one(x) { return 1; } fn part(x, f = one) { return x / f(x); } update even(p, g, lr) { return p - lr * part(g, f = rms); }"
 one_size composite "$RMS update even(p, g, lr) { return p - lr * g / whole(g); }"
 one_size recipe "$RMS fn one(x) { return 1; } update even(p, g, lr, f = one) { return p - lr * g / f(g); }" 'f = rms'
+one_size wanted "$RMS update even(p, g, lr, f) { return p - lr * g / f(g); }" 'f = rms'
+one_size partly "$RMS fn most(x, least = 0) { return max(least, rms(x)); } update even(p, g, lr, f) { return p - lr * g / f(g); }" 'f = most(least = 1e-9)'
 
 # The rate of a step is that of the rule for everything, however it is given, else of the first one.
 runs=0

@@ -146,7 +146,7 @@ def limits():
     """A text that takes too long to check is given up, and is still answered from its syntax."""
     client = Client(MDLC)
     client.initialize(initializationOptions={"checkSeconds": 0.2})
-    slow = "model m {\n  axis a = 64;\n  param w: [a];\n  x = w;\n  repeat 60000 {\n    x = tanh(x) * w;\n  }\n  loss = sum(x);\n}\n"
+    slow = "model m {\n  axis a = 64;\n  param w: [a];\n  x = w;\n  repeat 90000 {\n    x = tanh(x * w) * w;\n  }\n  loss = sum(x);\n}\n"
     client.open(URI, slow)
     said = client.diagnostics(URI)
     check([(one["code"], one["severity"]) for one in said] == [("E090", 3)] and "more than 0.2 s" in said[0]["message"], said)
