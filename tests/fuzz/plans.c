@@ -359,7 +359,8 @@ int main(int argc, char **argv) {
   snprintf(directory, sizeof directory, "%s/mdl-plans-%d", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp",
            (int)getpid());
   if (shared == MAP_FAILED || !read_flags(argc, argv, &flags) || mkdir(directory, 0700) != 0) {
-    fprintf(stderr, "usage: fuzz_plans [--seconds N | --count N] [--seed N] [--out DIR] TEXT|DIR... | --replay FILE...\n");
+    fprintf(stderr,
+            "usage: fuzz_plans [--seconds N | --count N] [--seed N] [--out DIR] TEXT|DIR... | --replay FILE...\n");
     return 2;
   }
   const int found = flags.replay ? replay() : hunt(&flags);
