@@ -82,7 +82,7 @@ static bool run_fresh(Run *run, const char *model, Error *error) {
 
 bool run_create(Run *run, const char *out, const char *model, Error *error) {
   bool empty = true;
-  *run = (Run){.lock = -1};
+  *run = (Run){.lock = -1, .found = out && !io_absent(out)};
   if (out && !*out) {
     return error_set(error, 1, "the name of the run directory is empty");
   }
@@ -108,7 +108,7 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
 }
 
 void run_abandon(const Run *run) {
-  if (rmdir(run->checkpoints) == 0) {
+  if (rmdir(run->checkpoints) == 0 && !run->found) {
     rmdir(run->path);
   }
 }

@@ -17,6 +17,7 @@ typedef struct {
   uint64_t identity;             // of that directory: another one may take its place
   char before[IO_PATH_MAX];      // where run_set_aside put what there was; empty: it did not
   int lock;                      // a file descriptor, or -1
+  bool found;                    // run_create found its directory there, and empty
   pid_t owner;                   // the process that holds it
   bool unlocked;                 // the file system has no locks: another program may train here
 } Run;
