@@ -10,6 +10,7 @@
 
 enum { WIDTH = 960, HEIGHT = 540, LEFT = 68, RIGHT = 36, TOP = 96, BOTTOM = 60, LABEL_GAP = 84 };
 enum { MEANS = 2000, SAMPLES = 4000 };  // what the smooth line, and the range of losses, are made of
+static const double LOSS_MOST = 1e300;
 enum { PLOT_WIDTH = WIDTH - LEFT - RIGHT, PLOT_HEIGHT = HEIGHT - TOP - BOTTOM };
 
 // Colours of light pages, then of dark ones. Drawn with classes alone, because not every viewer knows CSS variables.
@@ -51,6 +52,11 @@ typedef struct {
   LossUnit unit;
 } Chart;
 
+// Of larger ones sums would overflow.
+static bool is_drawn(double loss) {
+  return fabs(loss) <= LOSS_MOST;
+}
+
 static double x_of(const Chart *chart, double step) {
   return LEFT + PLOT_WIDTH * step / chart->last_step;
 }
@@ -77,7 +83,7 @@ static void chart_means(Chart *chart) {
     double step = 0, loss = 0;
     int64_t used = 0;
     for (int64_t j = i; j < i + group && j < chart->count; j++) {
-      if (isfinite(chart->points[j].loss)) {
+      if (is_drawn(chart->points[j].loss)) {
         step += chart->points[j].step;
         loss += chart->points[j].loss;
         used++;
@@ -105,7 +111,7 @@ static void chart_smooth(Chart *chart) {
 }
 
 static void range_add(Chart *chart, double loss) {
-  if (isfinite(loss)) {
+  if (is_drawn(loss)) {
     chart->low = fmin(chart->low, loss);
     chart->high = fmax(chart->high, loss);
   }
@@ -126,7 +132,7 @@ static bool chart_scale(Chart *chart) {
   for (int64_t i = 0; i < chart->count; i++) {
     bool falling = chart->points[i].step < 0.02 * chart->last_step && i + 10 < chart->count;
     range_add(chart, chart->points[i].val_loss);
-    if (i % stride == 0 && !falling && isfinite(chart->points[i].loss)) {
+    if (i % stride == 0 && !falling && is_drawn(chart->points[i].loss)) {
       samples[count++] = chart->points[i].loss;
     }
   }
@@ -138,9 +144,10 @@ static bool chart_scale(Chart *chart) {
   if (!(chart->low <= chart->high)) {
     return false;
   }
-  if (chart->high - chart->low < 1e-6) {
-    chart->low -= 0.5;
-    chart->high += 0.5;
+  if (chart->high - chart->low < fmax(1e-6, 1e-12 * fabs(chart->high))) {
+    const double around = fmax(0.5, 1e-3 * fabs(chart->high));
+    chart->low -= around;
+    chart->high += around;
   }
   double margin = 0.05 * (chart->high - chart->low);
   chart->low = chart->low >= 0 ? fmax(0, chart->low - margin) : chart->low - margin;
@@ -188,7 +195,7 @@ static void chart_raw(Chart *chart) {
     buffer_text(out, "<path class=\"raw\" d=\"");
     for (int64_t i = 0; i < chart->count; i++) {
       const MetricsPoint *point = &chart->points[i];
-      if (isfinite(point->loss)) {
+      if (is_drawn(point->loss)) {
         buffer_format(out, "%c%.1f %.1f", drawn ? 'L' : 'M', x_of(chart, point->step), y_of(chart, point->loss));
         drawn = true;
       }
@@ -202,8 +209,9 @@ static void chart_raw(Chart *chart) {
     high[i] = -INFINITY;
   }
   for (int64_t i = 0; i < chart->count; i++) {
-    int column = (int)(PLOT_WIDTH * chart->points[i].step / chart->last_step);
-    if (isfinite(chart->points[i].loss)) {
+    const double place = PLOT_WIDTH * chart->points[i].step / chart->last_step;  // lines may be of any step
+    const int column = place > 0 ? (int)fmin(place, PLOT_WIDTH) : 0;
+    if (is_drawn(chart->points[i].loss)) {
       low[column] = fmin(low[column], chart->points[i].loss);
       high[column] = fmax(high[column], chart->points[i].loss);
     }
@@ -257,7 +265,7 @@ static void chart_validation(Chart *chart) {
   for (int64_t i = 0; i < chart->count; i++) {
     const MetricsPoint *point = &chart->points[i];
     double x = x_of(chart, point->step);
-    if (isfinite(point->val_loss)) {
+    if (is_drawn(point->val_loss)) {
       if (evaluations == 0 || x - drawn_x >= 0.5) {
         buffer_format(out, "%c%.1f %.1f", evaluations ? 'L' : 'M', x, y_of(chart, point->val_loss));
         drawn_x = x;
@@ -270,7 +278,7 @@ static void chart_validation(Chart *chart) {
   double labelled = -LABEL_GAP, end = last < 0 ? 0 : x_of(chart, chart->points[last].step), before = 0;
   for (int64_t i = 0; i <= last; i++) {
     const MetricsPoint *point = &chart->points[i];
-    if (!isfinite(point->val_loss)) {
+    if (!is_drawn(point->val_loss)) {
       continue;
     }
     double x = x_of(chart, point->step), y = y_of(chart, point->val_loss);
@@ -306,7 +314,7 @@ static void chart_title(Chart *chart, const char *title, const char *subtitle) {
   Buffer *out = chart->out;
   double loss = NAN, step = 0;
   for (int64_t i = 0; i < chart->count; i++) {
-    if (isfinite(chart->points[i].val_loss)) {
+    if (is_drawn(chart->points[i].val_loss)) {
       loss = chart->points[i].val_loss;
       step = chart->points[i].step;
     }
@@ -316,13 +324,13 @@ static void chart_title(Chart *chart, const char *title, const char *subtitle) {
   buffer_format(out, "</text>\n<text class=\"note\" x=\"%d\" y=\"57\">", LEFT);
   buffer_xml(out, subtitle);
   buffer_text(out, "</text>\n");
-  if (isfinite(loss)) {
+  if (is_drawn(loss)) {
     buffer_format(out, "<text class=\"big\" x=\"%d\" y=\"38\" text-anchor=\"end\">%.4f</text>\n", WIDTH - RIGHT, loss);
     buffer_format(out,
                   "<text class=\"note\" x=\"%d\" y=\"57\" text-anchor=\"end\">validation loss after step %.0f</text>\n",
                   WIDTH - RIGHT, step);
   }
-  chart_legend(chart, isfinite(loss));
+  chart_legend(chart, is_drawn(loss));
 }
 
 void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, int64_t count) {

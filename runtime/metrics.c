@@ -62,7 +62,8 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
     if (starved) {
       return error_set(error, 3, "no memory for %s", metrics->path);
     }
-    if (!json_is_object(line) || !json_is_integer(json_object_get(line, "step"))) {
+    const json_t *step = json_object_get(line, "step");
+    if (!json_is_object(line) || !json_is_integer(step) || json_integer_value(step) < 0) {
       json_decref(line);
       metrics->bad_line = metrics->bad_line ? metrics->bad_line : number;
       metrics->bad_lines++;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@ static bool run_lock(Run *run, Error *error) {
   IoLock lock;
   const bool done = io_lock(run->path, &run->lock, &lock, error);
   run->unlocked = lock == IO_LOCK_NONE;
+  run->owner = getpid();
   return done &&
          (lock != IO_LOCK_TAKEN ||
           error_set(error, 1,
@@ -80,7 +82,7 @@ static bool run_fresh(Run *run, const char *model, Error *error) {
 
 bool run_create(Run *run, const char *out, const char *model, Error *error) {
   bool empty = true;
-  *run = (Run){.lock = -1};
+  *run = (Run){.lock = -1, .found = out && !io_absent(out)};
   if (out && !*out) {
     return error_set(error, 1, "the name of the run directory is empty");
   }
@@ -106,7 +108,7 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
 }
 
 void run_abandon(const Run *run) {
-  if (rmdir(run->checkpoints) == 0) {
+  if (rmdir(run->checkpoints) == 0 && !run->found) {
     rmdir(run->path);
   }
 }
@@ -334,8 +336,13 @@ bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error 
   return done;
 }
 
+// A process that was forked meanwhile has the lock too, and would keep it: it is given up for both, but not by that
+// one.
 void run_close(Run *run) {
   if (run->path[0] && run->lock >= 0) {
+    if (run->owner == getpid()) {
+      flock(run->lock, LOCK_UN);
+    }
     close(run->lock);
   }
   *run = (Run){.lock = -1};

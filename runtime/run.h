@@ -6,6 +6,8 @@
 #ifndef MDL_RUNTIME_RUN_H
 #define MDL_RUNTIME_RUN_H
 
+#include <sys/types.h>
+
 #include "runtime/io.h"
 
 typedef struct {
@@ -15,6 +17,8 @@ typedef struct {
   uint64_t identity;             // of that directory: another one may take its place
   char before[IO_PATH_MAX];      // where run_set_aside put what there was; empty: it did not
   int lock;                      // a file descriptor, or -1
+  bool found;                    // run_create found its directory there, and empty
+  pid_t owner;                   // the process that holds it
   bool unlocked;                 // the file system has no locks: another program may train here
 } Run;
 

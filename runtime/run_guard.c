@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/checkpoint_files.h"
 #include "runtime/events.h"
 #include "runtime/metrics.h"
 #include "runtime/run.h"
@@ -126,6 +127,23 @@ static bool metrics_last(const Run *run, double *step, bool *saved, Error *error
   return true;
 }
 
+// The newest checkpoints that --restart has set aside; empty: there are none.
+static void find_before(const Run *run, char path[IO_PATH_MAX]) {
+  char other[IO_PATH_MAX];
+  Error ignored;
+  *path = '\0';
+  for (int n = 1; io_path(other, &ignored, "%s/before-%d", run->path, n) && io_is_directory(other); n++) {
+    char checkpoints[IO_PATH_MAX];
+    int64_t *steps = NULL;
+    int count = 0;
+    if (io_path(checkpoints, &ignored, "%s/checkpoints", other) &&
+        checkpoint_steps(checkpoints, &steps, &count, &ignored) && count > 0) {
+      memcpy(path, other, strlen(other) + 1);
+    }
+    free(steps);
+  }
+}
+
 bool run_never_saved(const Run *run, Error *error) {
   Logged logged;
   double step;
@@ -142,10 +160,14 @@ bool run_never_saved(const Run *run, Error *error) {
     } else {
       snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f%s", step, saved ? ", and some were saved" : "");
     }
+    char before[IO_PATH_MAX];
+    find_before(run, before);
     return error_set(error, 1,
-                     "%s %s, but %s: is a volume not mounted? Nothing was changed. Make the checkpoints visible "
+                     "%s %s, but %s: is a volume not mounted%s%s%s? Nothing was changed. Make the checkpoints visible "
                      "again, or give --restart to begin with step 1",
-                     run->checkpoints, absent ? "is not there" : "holds no checkpoint", says);
+                     run->checkpoints, absent ? "is not there" : "holds no checkpoint", says,
+                     *before ? ", or did --restart end before it began anew, which has set aside what is in " : "",
+                     before, *before ? ", a run by itself" : "");
   }
   if (absent) {  // a run that was killed while it was made
     return io_make_directory(NULL, run->checkpoints, error) && io_sync_directory(NULL, run->path, error);
@@ -171,7 +193,7 @@ static bool keep(const Run *run, const char *name, Error *error) {
   if (!run_file(run, name, from, error) || !io_path(to, error, "%s/%s", run->before, name)) {
     return false;
   }
-  if (link(from, to) == 0 || errno == ENOENT) {
+  if (io_absent(from) || link(from, to) == 0) {
     return true;
   }
   if (!io_read_file(from, SIZE_MAX / 4, &text, &size, error)) {

@@ -331,6 +331,8 @@ static void test_foreign_reader(void **state) {
 static void test_metrics(void **state) {
   (void)state;
   Metrics metrics;
+  MetricsPoint *points;
+  int64_t count, bad;
   Error error = {0};
   MetricsLine line = {.step = 1, .loss = (double)5.544932f, .grad_norm = NAN, .lr = 3e-4, .tokens = 512};
   line.tokens_per_s = 1234.56;
@@ -363,6 +365,10 @@ static void test_metrics(void **state) {
   assert_int_equal(metrics.bytes, strchr(text, '\n') + 1 - text);
   metrics_close(&metrics);
   free(text);
+  write_bytes(file_in("metrics.jsonl"), "{\"step\":-1}\n{\"step\":0}\n", 24);  // of no step
+  assert_true(metrics_read_counting(file_in("metrics.jsonl"), &points, &count, &bad, &error));
+  assert_true(count == 1 && bad == 1 && points[0].step == 0);
+  free(points);
   write_bytes(file_in("metrics.jsonl"), "{\"step\":1}\nnonsense\n", 20);
   // So do lines that are none of metrics; the file as it was stays beside it.
   assert_true(metrics_open(&metrics, file_in("metrics.jsonl"), 1, &error));
@@ -420,20 +426,25 @@ static void test_chart(void **state) {
   static const char *const said[] = {"loss, nats per token<", "loss, a sum over the tokens of a batch<",
                                      "loss, without a unit<"};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-    for (int kind = 0; kind < 4; kind++) {
+    for (int kind = 0; kind < 8; kind++) {
       MetricsPoint *points = calloc((size_t)counts[c] + 1, sizeof *points);
       for (int64_t i = 0; i < counts[c]; i++) {
         points[i].step = (double)(i * 10 + 1);
         points[i].loss = kind == 1 ? NAN : kind == 2 ? 2.5 : 2 + 3 / (1 + (double)i * 0.1) + 0.1 * (double)(i * 7 % 5);
+        const double wide = kind == 7 ? 1.5e308 : 9e299;  // too large to be drawn, and not
+        points[i].loss = kind == 4 ? 1e17 : kind == 5 || kind == 7 ? (i % 2 ? -wide : wide) : points[i].loss;
         points[i].val_loss = kind == 3 || i % 10 ? NAN : points[i].loss + 0.1;
+        if (kind == 6 && i + 1 < counts[c]) {  // in no order, as in a file that somebody has changed
+          points[i].step *= i % 2 ? -1e12 : 1e12;
+        }
       }
       Buffer text = {0};
       chart_loss(&text, &(ChartText){"a < b & c", "recipe", (LossUnit)(c % LOSS_UNIT_COUNT)}, points, counts[c]);
       check_markup(text.text);
       assert_non_null(strstr(text.text, "a &lt; b &amp; c"));
-      const bool drawn = counts[c] > 0 && kind != 1;
+      const bool drawn = counts[c] > 0 && kind != 1 && kind != 7;
       assert_true(!drawn || strstr(text.text, said[c % LOSS_UNIT_COUNT]));
-      assert_true(text.length < 80000);
+      assert_true(kind == 6 || text.length < (kind < 4 ? 80000 : 400000));  // large numbers have many digits
       buffer_free(&text);
       free(points);
     }

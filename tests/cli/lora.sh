@@ -267,6 +267,9 @@ expect 2 "$MDL" train lora.mdl --recipe tune --restart --out again-base --from a
 mentions err "again-base/checkpoints/step-00000004, which --restart moves"
 [ ! -e again-base/before-1 ] || die "what is refused has moved something"
 tune --restart --out again-base --from again-base --steps 1
+mkdir -m 700 mine  # by the user
+expect 1 "$MDL" train lora.mdl --recipe tune --from "$odd/base" --save-trained --out mine --device cpu
+same "what was there" "$(ls -ld mine | cut -c1-10) $(ls mine)" "drwx------ "
 tune --from "$odd/base" --out from-odd --steps 1
 expect 1 "$MDL" train lora.mdl --recipe tune --resume --out alone-run --steps 9 --precision bf16_frozen --trunk "$odd/base" --device cpu
 mentions err "is no UTF-8: give it another name"

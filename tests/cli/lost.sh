@@ -46,6 +46,9 @@ cp out before
 train "$SMALL" --steps 2 --out apart --restart --set embed=16 --set hd=8
 expect 0 "$MDL" eval apart/before-1
 same "evaluated" "$(grep '^loss' before)" "$(grep '^loss' out)"
+rm -r apart/checkpoints/*  # as where it ends behind that, as on a full disk
+expect 1 "$MDL" train "$SMALL" --steps 6 --out apart --resume
+mentions err "or did --restart end before it began anew, which has set aside what is in apart/before-1, a run by itself?"
 train apart/before-1 --resume --steps 6
 same "gone on with" "$(weights whole 6)" "$(weights apart/before-1 6)"
 train "$SMALL" --steps 6 --out again --resume

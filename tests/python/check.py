@@ -148,6 +148,24 @@ class Misuse(unittest.TestCase):
         thread.join(30)
         self.assertFalse(thread.is_alive())
 
+    def test_a_forked_process_keeps_no_run_locked(self):
+        plan = mdl.compile(MODEL)
+        trainer = plan.trainer(**options("unlocked", steps=2))
+        trainer.step()
+        end, begin = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(begin)
+            os.read(end, 1)  # until the other one is through
+            os._exit(0)
+        trainer.finish()
+        trainer.close()
+        with plan.trainer(**options("unlocked", steps=3, resume=True)) as again:
+            self.assertEqual([step.step for step in again], [2, 3])
+        os.close(begin)
+        os.close(end)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+
     def test_a_forked_process_leaves_the_trainer_alone(self):
         trainer = mdl.compile(MODEL).trainer(**options("forked", steps=2))
         trainer.step()
