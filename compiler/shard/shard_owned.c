@@ -174,14 +174,14 @@ ValueId shard_disown_number(Shard *s, ValueId value, const Held *want) {
 }
 
 void shard_end_owners(const Held *now, Held *want) {
-  int ended = 0;  // an owner
+  int ended = 0;
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
-    const bool owned = now->partial[m] == PARTIAL_OWNED;
-    if (owned && now->owner[m] == ended && want->partial[m] == PARTIAL_OWNED) {
+    const int owner = now->partial[m] ? now->owner[m] : 0;
+    if (owner && owner == ended && want->owner[m] == owner) {
       want->partial[m] = 0;
       want->owner[m] = 0;
     }
-    ended = owned && want->partial[m] != PARTIAL_OWNED ? now->owner[m] : ended;
+    ended = owner && want->owner[m] != owner ? owner : ended;
   }
 }
 
