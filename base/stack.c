@@ -64,10 +64,12 @@ void stack_ensure(void (*work)(void *context), void *context) {
   }
 }
 
+// Where addresses are limited, a part of them: the work needs most of them itself.
 void stack_deep(void (*work)(void *context), void *context) {
+  enum { PART = 8 };
   struct rlimit limit;
-  const bool room = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == RLIM_INFINITY;
-  if (!room || !apart(deep, work, context)) {
+  const bool limited = getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur / PART < deep;
+  if (!apart(limited ? limit.rlim_cur / PART / least * least : deep, work, context)) {
     work(context);
   }
 }

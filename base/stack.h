@@ -2,8 +2,9 @@
 #ifndef MDL_BASE_STACK_H
 #define MDL_BASE_STACK_H
 
-// Does the work on a stack of 1 GiB, in a thread of its own, and waits for it. Memory is taken as it is used. Where
-// there is no such thread, or a limit of the address space (`ulimit -v`), it is done on the stack of the caller.
+// Does the work on a stack of 1 GiB, in a thread of its own, and waits for it. Memory is taken as it is used. Where the
+// address space is limited (`ulimit -v`) the stack is an eighth of that at most; where there is no such thread, the
+// work is done on the stack of the caller.
 void stack_deep(void (*work)(void *context), void *context);
 
 // For a program, around all that it does: its threads have stacks of 2 MiB at least, and so has the work, where a limit

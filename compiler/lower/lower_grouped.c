@@ -155,7 +155,8 @@ void lower_chosen_sum(Lower *l, const Node *node) {
   Matrix a = matrix_of(l, node->operands[0]), b = matrix_of(l, node->operands[1]);
   const Matrix c = matrix_of(l, node->first_result);
   const ValueId chosen = node->operands[2];
-  const Shape rows = shape_minus(a.shape, &node->axes), places = shape_of(node->axis);
+  const Shape blocks = graph_shape(l->graph, chosen), of = shape_minus(a.shape, &node->axes);  // these may lie ahead
+  const Shape rows = shape_union(blocks, &of), places = shape_of(node->axis);
   Shape m = shape_common(node->axes, &a.shape), n = shape_common(node->axes, &b.shape);
   matrix_sort(l, &c, &m);
   matrix_sort(l, &c, &n);

@@ -108,34 +108,26 @@ static int wanted_owner(Shard *s, const Node *node, const Loops *loops, const Pa
 static Held wanted_of(Shard *s, const Node *node, ValueId operand, const Loops *loops, const Passing *passing) {
   Held want = held_whole(), now = held_of(s, operand);
   Shape shape = graph_shape(s->graph, operand);
+  int lacks = 0;  // whose parts over an outer mesh axis the operand has not
   for (int m = 0; m < s->mapping->count; m++) {
     const int owner = wanted_owner(s, node, loops, passing, m);
     want.axis[m] = cut_in(node, loops, &shape, m);
     if (owner) {
-      want.partial[m] = now.owner[m] == owner ? now.partial[m] : 0;
-      want.owner[m] = now.owner[m] == owner ? owner : 0;
+      const bool same = now.owner[m] == owner && owner != lacks;
+      want.partial[m] = same ? now.partial[m] : 0;
+      want.owner[m] = same ? owner : 0;
+      lacks = same ? lacks : owner;
     } else if (passing->mesh >> m & 1) {
       want.partial[m] = now.partial[m] == PARTIAL_OWNED ? 1 + REDUCE_SUM : now.partial[m];
     }
   }
+  shard_end_owners(&now, &want);
   return want;
 }
 
-// Where an axis would be cut so often that it does not divide, mesh axes that are not asked for go, the last cut first;
-// and, in programs that have a smaller batch than the training step, for which rules are checked, those that are too.
-static void give_way(Shard *s, Held *want, uint32_t asked) {
-  for (int pass = 0; pass < 2; pass++) {
-    for (int m = s->mapping->count - 1; m >= 0; m--) {
-      AxisId axis = want->axis[m];
-      if (axis >= 0 && (pass || !(asked >> m & 1)) && !shard_divides(s, axis, held_cut(want, axis))) {
-        want->axis[m] = -1;
-      }
-    }
-  }
-}
-
 ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
-  Held want = held_of(s, value);
+  const Held now = held_of(s, value);
+  Held want = now;
   Shape shape = graph_shape(s->graph, value);
   const SelectorPlace place = {.scope = scope, .label = label};
   uint32_t asked = 0;
@@ -153,7 +145,8 @@ ValueId shard_as_labelled(Shard *s, ValueId value, Name label, ScopeId scope) {
       want.axis[m] = -1;
     }
   }
-  give_way(s, &want, asked);
+  shard_end_owners(&now, &want);
+  shard_give_way(s, &want, asked);
   s->why = name_format(s->graph->names, "the rule for @%s", label);
   return shard_reshard(s, value, &want);
 }
@@ -302,7 +295,8 @@ static void shard_alias(Shard *s, NodeId id) {
     want.partial[m] = owned ? now.partial[m] : alone ? sum : 0;
     want.owner[m] = owned ? now.owner[m] : 0;
   }
-  give_way(s, &want, asked);
+  shard_end_owners(&now, &want);
+  shard_give_way(s, &want, asked);
   shard_say_why(s, node);
   Loops none = no_loops(true);
   check_gather(s, id, node->operands[0], &want, &none);

@@ -117,6 +117,9 @@ int shard_owner_of(Shard *s, const Node *node);                       // that it
 int shard_owner_passes(Shard *s, const Node *node, int mesh);         // the owner that its result has, or 0
 bool shard_owner_apart(const Shard *s, const Node *node, int owner);  // no attribute is an axis of the positions
 bool shard_disown(Shard *s, ValueId *value, const Held *want);        // what nobody is to own: a partial sum
+// Where what is owned by parts over an outer mesh axis ends, so it does over those inside: nobody owns such parts
+// alone.
+void shard_end_owners(const Held *now, Held *want);
 bool shard_disowns_number(Shard *s, ValueId value,
                           const Held *want);  // is it an integer or a truth value that is owned?
 ValueId shard_disown_number(Shard *s, ValueId value,
@@ -173,7 +176,10 @@ bool shard_even(Shard *s, AxisId axis);  // no cut of it is padded
 bool shard_same_parts(Shard *s, AxisId a, AxisId b);
 int64_t shard_part_size(Shard *s, AxisId axis, uint32_t mesh);  // of one rank's part; see shard_divides
 bool shard_divides(Shard *s, AxisId axis, uint32_t cut);        // can these mesh axes cut it?
-void shard_check_forms(Shard *s, ValueId value);                // reports cuts that are in no form
+// Where an axis would be cut so often that it does not divide, mesh axes that are not asked for go, the last cut first;
+// and, in programs that have a smaller batch than the training step, for which rules are checked, those that are too.
+void shard_give_way(Shard *s, Held *want, uint32_t asked);
+void shard_check_forms(Shard *s, ValueId value);  // reports cuts that are in no form
 
 // shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
 // stands for a parameter, or such a cast, where it is used.

@@ -236,3 +236,14 @@ void shard_check_forms(Shard *s, ValueId value) {
     }
   }
 }
+
+void shard_give_way(Shard *s, Held *want, uint32_t asked) {
+  for (int pass = 0; pass < 2; pass++) {
+    for (int m = s->mapping->count - 1; m >= 0; m--) {
+      AxisId axis = want->axis[m];
+      if (axis >= 0 && (pass || !(asked >> m & 1)) && !shard_divides(s, axis, held_cut(want, axis))) {
+        want->axis[m] = -1;
+      }
+    }
+  }
+}

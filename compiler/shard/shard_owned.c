@@ -173,11 +173,23 @@ ValueId shard_disown_number(Shard *s, ValueId value, const Held *want) {
   return made;
 }
 
+void shard_end_owners(const Held *now, Held *want) {
+  int ended = 0;
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    const int owner = now->partial[m] ? now->owner[m] : 0;
+    if (owner && owner == ended && want->owner[m] == owner) {
+      want->partial[m] = 0;
+      want->owner[m] = 0;
+    }
+    ended = owner && want->owner[m] != owner ? owner : ended;
+  }
+}
+
 bool shard_disown(Shard *s, ValueId *value, const Held *want) {
   Graph *graph = s->graph;
   const Held now = held_of(s, *value);
   int owner = 0;
-  uint32_t mesh = 0;
+  uint32_t mesh = 0, all = 0;  // of the owner: over which it ends, and over which it owns
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     const bool ends = now.partial[m] == PARTIAL_OWNED && want->partial[m] != PARTIAL_OWNED;
     if (ends && (owner == 0 || owner == now.owner[m])) {
@@ -188,8 +200,11 @@ bool shard_disown(Shard *s, ValueId *value, const Held *want) {
   if (mesh == 0) {
     return false;
   }
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+    all |= now.partial[m] == PARTIAL_OWNED && now.owner[m] == owner ? 1u << m : 0;
+  }
   const ShardOwner of = s->owners.at[owner - 1];
-  const NodeInit init = {NODE_INIT, .axis = of.axis, .integer = mesh};
+  const NodeInit init = {NODE_INIT, .axis = of.axis, .integer = all};
   const Role role = graph->role;
   const Value from = *graph_value(graph, *value);
   const Cause cause = *shard_cause(s, *value);
@@ -199,8 +214,9 @@ bool shard_disown(Shard *s, ValueId *value, const Held *want) {
   graph->role = role;
   graph_value(graph, made)->name = from.name;
   Held held = now;
-  for (int m = 0; m < GRAPH_MAX_MESH; m++) {
-    held.partial[m] = mesh >> m & 1 ? 1 + REDUCE_SUM : held.partial[m];
+  for (int m = 0; m < GRAPH_MAX_MESH; m++) {  // parts of a part that are added up are no part that one rank owns
+    const bool inner = all >> m & 1 && (mesh & ((1u << m) - 1)) != 0;
+    held.partial[m] = inner || mesh >> m & 1 ? 1 + REDUCE_SUM : held.partial[m];
   }
   *shard_held(s, made) = held;
   *shard_cause(s, made) = cause;
