@@ -3,8 +3,8 @@
 #define MDL_BASE_STACK_H
 
 // Does the work on a stack of 1 GiB, in a thread of its own, and waits for it. Memory is taken as it is used. Where the
-// address space is limited (`ulimit -v`) the stack is an eighth of that at most; where there is no such thread, the work
-// is done on the stack of the caller.
+// address space is limited (`ulimit -v`) the stack is an eighth of that at most; where there is no such thread, the
+// work is done on the stack of the caller.
 void stack_deep(void (*work)(void *context), void *context);
 
 // For a program, around all that it does: its threads have stacks of 2 MiB at least, and so has the work, where a limit
