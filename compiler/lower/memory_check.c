@@ -13,7 +13,8 @@
 //
 // Bytes between the rows that an instruction reads need not be written. Between those that it writes they count as
 // written: results of products that lie side by side, of which one may be made by rows in two halves, are read as they
-// are, and not with what is beside them.
+// are, and not with what is beside them. Copies to the memory of the host and back take whole buffers: what nobody has
+// written of one is not written in the other.
 //
 // Of memory.c nothing is used but where a buffer lies, and in how many copies.
 #include <stdlib.h>
@@ -32,6 +33,7 @@ typedef struct {  // a buffer, touched by an instruction
   const Strided *strided;   // which of them are read; NULL: all
   bool needs, needs_first;  // reads what is there: in any call, and in the one marked first
   bool writes;
+  bool copied;  // to the memory of the host
 } Use;
 
 typedef ARRAY(Use) Uses;
@@ -52,6 +54,7 @@ typedef struct {
   int *home;                 // 1 + the segment that touches it; 0: none so far
   int *taken_by, *taken_at;  // the buffer that has taken some of its bytes (-1: none), and the instruction
   Ranges *written;
+  Ranges **copied;  // by buffer of the host: what was written of the one that was copied to it; NULL: of none yet
   bool good;
 } Check;
 
@@ -132,22 +135,29 @@ static WriteMode mode_of(const Instruction *instruction) {
   }
 }
 
+// Is this what an instruction copies to the memory of the host?
+static bool is_copied(const Instruction *instruction, const Place *place) {
+  return instruction->kind == INSTRUCTION_OFFLOAD && place == &instruction->as.offload.device;
+}
+
 static Use use_of(const Check *c, const Instruction *instruction, int at, const Operand *operand) {
   const Place *place = operand->place;
   const bool reads = operand->access & READS;
+  const bool copies = is_copied(instruction, place);
   const WriteMode mode = operand->access == UPDATES ? mode_of(instruction) : WRITE_ADD;
   return (Use){.at = at,
                .buffer = (int)place->slot_stride,
                .first = place->offset + operand->extent.first * operand->bytes + c->shift[place->term].low,
                .end = place->offset + (operand->extent.last + 1) * operand->bytes + c->shift[place->term].high,
                .strided = reads ? strided_of(c, place, &operand->extent, operand->bytes) : NULL,
-               .needs = reads && mode != WRITE_STORE,
-               .needs_first = reads && mode == WRITE_ADD,
-               .writes = operand->access & WRITES};
+               .needs = reads && mode != WRITE_STORE && !copies,
+               .needs_first = reads && mode == WRITE_ADD && !copies,
+               .writes = operand->access & WRITES,
+               .copied = copies};
 }
 
 static void add_use(Check *c, Uses *uses, Use use) {
-  c->read[use.buffer] |= use.needs && !use.writes;
+  c->read[use.buffer] |= (use.needs || use.copied) && !use.writes;
   array_push(c->l->c->arena, uses, use);
 }
 
@@ -341,6 +351,22 @@ static void begin(Check *c, Ranges *owner, int segment, const Use *use) {
   c->taken_by[use->buffer] = -1;
 }
 
+// What is written of a buffer that is copied to the memory of the host, or from there.
+static void copy_written(Check *c, Ranges *written, const Instruction *instruction) {
+  Arena *arena = c->l->c->arena;
+  Ranges **copied = &c->copied[instruction->as.offload.host.slot_stride];
+  const Ranges *from = instruction->kind == INSTRUCTION_OFFLOAD ? written : *copied;
+  Ranges all = {0};
+  for (int i = 0; from && i < from->count; i++) {
+    ranges_put(arena, &all, from->at[i].first, from->at[i].end, from->at[i].owner);
+  }
+  if (instruction->kind == INSTRUCTION_OFFLOAD) {
+    *copied = arena_copy(arena, &all, sizeof all);
+  } else {
+    *written = all;
+  }
+}
+
 static void touch_own(Check *c, Ranges *owner, int segment, const Use *use) {
   const bool needs = c->calls[segment] == 1 ? use->needs_first : use->needs;
   int other;
@@ -360,7 +386,10 @@ static void touch_own(Check *c, Ranges *owner, int segment, const Use *use) {
     wrong(c, segment, use->at,
           arena_format(c->l->c->arena, "reads %s before anything has written it", told_buffer(c, use->buffer)));
   }
-  if (use->writes) {
+  const Instruction *instruction = &c->l->segments.at[segment]->list.at[use->at];
+  if (instruction->kind == INSTRUCTION_OFFLOAD || instruction->kind == INSTRUCTION_FETCH) {
+    copy_written(c, written, instruction);
+  } else if (use->writes) {
     ranges_put(c->l->c->arena, written, use->first, use->end, 0);
   }
 }
@@ -463,6 +492,7 @@ static void prepare(Check *c) {
   c->taken_by = ARENA_ARRAY(arena, int, buffers + 1);
   c->taken_at = ARENA_ARRAY(arena, int, buffers + 1);
   c->written = ARENA_ARRAY(arena, Ranges, buffers + 1);
+  c->copied = ARENA_ARRAY(arena, Ranges *, buffers + 1);
 }
 
 void check_memory(Lower *l) {
