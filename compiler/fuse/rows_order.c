@@ -437,6 +437,9 @@ static Shape axes_in_rows(const Rows *r, const Node *node, int number) {
   if (node->op == OP_BROADCAST || shape_contains(&node->axes, positions)) {
     return rows_shape(r, number, node->axes);
   }
+  if (shape_common(node->axes, positions).count == 0) {
+    return node->axes;
+  }
   return shape_minus(node->axes, positions);  // what comes last in memory, such as one axis of the positions
 }
 
