@@ -25,6 +25,7 @@ typedef struct {
   NodeId *reader;       // lists of the nodes that read a value
   int *next_reader, *first_reader;
   NodeList *assigns;  // by group: those of what it makes, in order
+  NodeId *before;     // by node that receives: the message from or to another stage ahead of it, or -1
   int depth;          // how many nodes there were when groups were made
 } Emitter;
 
@@ -195,6 +196,10 @@ static void emit(Emitter *o, NodeId id) {
     emit_before_assign(o, id);
     node = graph_node(graph, id);
   }
+  if (node->op == OP_RECEIVE && o->before[id] >= 0) {  // what comes may depend on what was sent before
+    emit(o, o->before[id]);
+    node = graph_node(graph, id);
+  }
   emit_operands(o, node, -1);
   node = graph_node(graph, id);
   if (!op_free(node->op)) {
@@ -351,6 +356,20 @@ static bool makes_little(const Emitter *o, int group) {
   return made * LITTLE <= read;
 }
 
+static void list_messages(Emitter *o) {
+  const Graph *graph = o->f->graph;
+  NodeId last = -1;
+  o->before = ARENA_ARRAY(o->f->c->arena, NodeId, graph->nodes.count + 1);
+  for (int i = 0; i < o->f->nodes.count; i++) {
+    const NodeId id = o->f->nodes.at[i];
+    const Op op = graph_node(graph, id)->op;
+    if (op == OP_SEND || op == OP_RECEIVE) {
+      o->before[id] = last;
+      last = id;
+    }
+  }
+}
+
 static void make_groups(Fuser *f) {
   Graph *graph = f->graph;
   materialise_free(f);
@@ -366,6 +385,7 @@ static void make_groups(Fuser *f) {
   count_outer_uses(&o);
   list_readers(&o);
   list_assigns(&o);
+  list_messages(&o);
   for (int i = 0; i < f->nodes.count; i++) {
     int group = o.grouping.group[f->nodes.at[i]];
     listed[f->nodes.at[i]] = true;
