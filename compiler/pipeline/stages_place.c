@@ -537,8 +537,8 @@ static int stage_of_result(const Placing *p, const Node *microbatch, ValueId val
 }
 
 // What the microbatches give that depends on nothing, like the gradient of a mean of a parameter, every stage could
-// make. Only one goes on with it and knows how it is stored: it is an output of that one alone. So is what a program
-// without microbatches says of its inputs: two stages might not make it of the same bits.
+// make. Only one goes on with it and knows how it is stored: it is an output of that one alone. So is what is said
+// of inputs alone: two stages might not make it of the same bits.
 static void place_outputs(Placing *p) {
   const bool trains = p->updates <= p->order.count;
   for (int i = trains ? p->updates : 0; i < p->order.count; i++) {
@@ -549,7 +549,8 @@ static void place_outputs(Placing *p) {
       if (!trains) {
         placing_put(p, p->order.at[i], 0);
       } else if (maker && maker->op == OP_MICROBATCH) {
-        placing_put(p, p->order.at[i], stage_of_result(p, maker, value));
+        const int stage = stage_of_result(p, maker, value);
+        placing_put(p, p->order.at[i], stage >= 0 ? stage : 0);
       }
     }
   }
