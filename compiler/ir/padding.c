@@ -79,19 +79,21 @@ static PaddingNeed need_moved(const Graph *graph, const Node *node, int operand,
 }
 
 // The gradient sums over queries, and over the group that shares keys: over what a result lacks. Keys are whole, or go
-// round a ring, where the kernel knows their end.
+// round a ring, where the kernel knows their end. Scores may divide by what they capture: with a 0 there they would not
+// be finite, and the gradient of o that is 0 would not help.
 static PaddingNeed need_composite(const Graph *graph, const Node *node, int operand, AxisId axis,
                                   const PaddingContent *contents) {
-  (void)operand, (void)contents;
+  (void)contents;
   if (!is_attention(node)) {
     return PADDING_NEVER;
   }
+  const bool captured = operand >= 3 && operand < attention_forward_operands(node);
   bool summed = false;
   for (int i = 0; i < node->result_count && attention_is_gradient(node) && axis != node->axis2; i++) {
     Shape result = graph_shape(graph, node->first_result + i);
     summed = summed || !shape_has(&result, axis);
   }
-  return summed ? PADDING_NEEDS_ZERO : PADDING_FREE;
+  return !summed ? PADDING_FREE : captured ? PADDING_NEEDS_ONE : PADDING_NEEDS_ZERO;
 }
 
 // --- what results hold ---

@@ -18,6 +18,7 @@ typedef enum {            // what an op needs in the padding of an operand
   PADDING_NEEDS_ZERO,     // of sums
   PADDING_NEEDS_LOWEST,   // -inf: of maxima
   PADDING_NEEDS_HIGHEST,  // +inf
+  PADDING_NEEDS_ONE,      // of what may be divided by
   PADDING_NEVER,          // this axis is never cut unevenly here
 } PaddingNeed;
 

@@ -190,11 +190,13 @@ void localise_mask(Localise *l, NodeId id) {
         diag_error(graph->diag, E099, node->span, "'%s' meets padding along '%s'", op_name(node->op),
                    graph->axes.at[axis].name);
       }
-      const bool zero = need == PADDING_NEEDS_ZERO,
-                 extreme = need == PADDING_NEEDS_LOWEST || need == PADDING_NEEDS_HIGHEST;
-      if (((zero && contents[i] != PADDING_ZERO) || extreme) &&
+      const bool zero = need == PADDING_NEEDS_ZERO;
+      if (need != PADDING_FREE && !(zero && contents[i] == PADDING_ZERO) &&
           element_type_floating(graph_value(graph, node->operands[i])->type)) {
-        const double neutral = zero ? 0 : need == PADDING_NEEDS_LOWEST ? -INFINITY : INFINITY;
+        const double neutral = zero                           ? 0
+                               : need == PADDING_NEEDS_ONE    ? 1
+                               : need == PADDING_NEEDS_LOWEST ? -INFINITY
+                                                              : INFINITY;
         const ValueId made = masked(l, node->operands[i], axis, neutral);
         graph_node(graph, id)->operands[i] = made;
       }
