@@ -154,10 +154,32 @@ static void touch(Run *run, const PlanCall *call, const Instruction *instruction
   arena_destroy(arena);
 }
 
+// To the memory of the host and back go the bytes as they are, also those that nobody wrote.
+static void copy_bytes(Run *run, const PlanCall *call, const Instruction *instruction) {
+  const Offload *copy = &instruction->as.offload;
+  const bool out = instruction->kind == INSTRUCTION_OFFLOAD;
+  const Place *places[] = {out ? &copy->device : &copy->host, out ? &copy->host : &copy->device};
+  Byte *at[2];
+  for (int i = 0; i < 2; i++) {
+    const MemoryBuffer *buffer = &run->l->buffers.at[places[i]->slot_stride];
+    at[i] = &run->memory[buffer->arena][buffer->offset + places[i]->offset + call->lane * buffer->lane_stride +
+                                        call->slot * buffer->slot_stride];
+  }
+  for (int64_t i = 0; i < copy->bytes; i++) {
+    const bool there = at[0][i].buffer == 1 + (int)places[0]->slot_stride;
+    at[1][i] = (Byte){there ? 1 + (int)places[1]->slot_stride : 0, at[0][i].slot};
+  }
+}
+
 static void each_operand(Run *run, const PlanCall *call, bool look) {
   const LowerSegment *segment = run->l->segments.at[call->segment];
   for (int i = 0; i < segment->list.count; i++) {
     Operands operands;
+    const InstructionKind kind = segment->list.at[i].kind;
+    if (!look && (kind == INSTRUCTION_OFFLOAD || kind == INSTRUCTION_FETCH)) {
+      copy_bytes(run, call, &segment->list.at[i]);
+      continue;
+    }
     lower_operands(run->l, &segment->list.at[i], &operands);
     for (int write = 0; write < 2; write++) {
       for (int o = 0; o < operands.count; o++) {
