@@ -9,7 +9,8 @@
 //
 // Functions that can fail return a status, MDL_DONE being 0, and then fill `error` (which may be NULL). Handles are
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
-// zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
+// zero or NULL mean the default said beside them, and `options` that are NULL are all of these. A result may be NULL
+// where the call does more than tell it; anything else that is NULL and needed is MDL_USAGE. Calls on different handles may be made from different threads, except
 // that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs: one ends all
 // that run at that moment. On several GPUs each rank is a process of its own: with libmdl.a the calling program once
 // more, which does not come to its main; with libmdl.so the program mdl that is installed with it. docs/api.md has an

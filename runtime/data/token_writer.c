@@ -152,6 +152,9 @@ static bool writer_names(TokenWriter *w, const TokenWriterOptions *options, cons
 static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {
   const bool bytes = !options->tokenizer || strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   const uint8_t header[LLMC_HEADER] = {0};
+  if (options->type && strcmp(options->type, "u16") != 0 && strcmp(options->type, "u32") != 0) {
+    return error_set(error, 2, "tokens are written as u16 or u32, not as '%s'", options->type);
+  }
   if (!writer_names(w, options, bytes ? NULL : options->tokenizer, error)) {
     return false;
   }
