@@ -350,16 +350,28 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to
   return api_result(done, &error, to);
 }
 
+// A line of its own for each note, and none where nothing was made.
+static void notes_put(FILE *out, bool done, Buffer *notes) {
+  char *rest = notes->text;
+  for (char *line = NULL; out && done && rest && (line = strsep(&rest, "\n")) && *line;) {
+    fputs("note: ", out);
+    plain_put(out, line);
+    fputc('\n', out);
+  }
+  buffer_free(notes);
+}
+
 MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  Buffer doubts = {0};
   TokenWriterFacts facts = {0};
   MdlEncoded unseen;
   options = options ? options : &(MdlEncodeOptions){0};
   result = result ? result : &unseen;
   const double begun = clock_seconds();
   const TokenWriterOptions writer = {
-      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL},
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL, &doubts},
       .tokenizer = options->tokenizer,
       .out = options->out,
       .type = options->type,
@@ -368,6 +380,7 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
       .template = options->chat_template};
   const bool done = api_list("files", options->files, options->file_count, &error) &&
                     api_given("out", options->out, &error) && token_writer_run(&writer, &facts, &error);
+  notes_put(options->notes, done, &doubts);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,
                          .documents = facts.read.documents,
@@ -381,18 +394,20 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
 MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  Buffer doubts = {0};
   BpeTrainFacts facts = {0};
   MdlTokenizerResult unseen;
   options = options ? options : &(MdlTokenizerOptions){0};
   result = result ? result : &unseen;
   const double begun = clock_seconds();
   const BpeTrainOptions train = {
-      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL},
+      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL, &doubts},
       .out = options->out,
       .pattern = options->pattern,
       .vocabulary = options->vocabulary};
   const bool done = api_list("files", options->files, options->file_count, &error) &&
                     api_given("out", options->out, &error) && bpe_train_run(&train, &facts, &error);
+  notes_put(options->notes, done, &doubts);
   *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
                                  .text_bytes = facts.read.text_bytes,
                                  .documents = facts.read.documents,

@@ -10,11 +10,11 @@
 // Functions that can fail return a status, MDL_DONE being 0, and then fill `error` (which may be NULL). Handles are
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
 // zero or NULL mean the default said beside them, and `options` that are NULL are all of these. A result may be NULL
-// where the call does more than tell it; anything else that is NULL and needed is MDL_USAGE. Calls on different handles may be made from different threads, except
-// that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs: one ends all
-// that run at that moment. On several GPUs each rank is a process of its own: with libmdl.a the calling program once
-// more, which does not come to its main; with libmdl.so the program mdl that is installed with it. docs/api.md has an
-// example.
+// where the call does more than tell it; anything else that is NULL and needed is MDL_USAGE. Calls on different handles
+// may be made from different threads, except that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the
+// process while it runs: one ends all that run at that moment. On several GPUs each rank is a process of its own: with
+// libmdl.a the calling program once more, which does not come to its main; with libmdl.so the program mdl that is
+// installed with it. docs/api.md has an example.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -317,6 +317,7 @@ typedef struct {
   FILE *screen;           // progress; NULL: none
   bool chat;              // files are lines of conversations; `out`.mask tells of each token whether it is of an answer
   const char *chat_template;  // how these are written; NULL: as the tokenizer's tokens say
+  FILE *notes;                // told of text that is hardly any, and of messages that others call answers; NULL: nobody
 } MdlEncodeOptions;
 
 typedef struct {
@@ -336,6 +337,7 @@ typedef struct {
   const char *pattern;      // how text is cut: "gpt2", "llama3", "qwen"; NULL: "llama3"
   int64_t vocabulary;       // tokens; at least 258
   FILE *screen;
+  FILE *notes;  // told of text that is hardly any; NULL: nobody
 } MdlTokenizerOptions;
 
 typedef struct {

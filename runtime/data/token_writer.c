@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/data/chat.h"
+#include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
@@ -221,6 +222,10 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   read.line = options->chat ? writer_line : NULL;
   const bool done = writer_open(&w, options, error) && reader_run(&read, writer_text, &w, &facts->read, error) &&
                     writer_finish(&w, error);
+  if (done && w.chat && read.doubts) {
+    const ChatOdd odd = chat_odd(w.chat);
+    doubts_chat("what is read", odd.messages, odd.role, read.doubts);
+  }
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
   facts->ends = w.end >= 0;
