@@ -92,6 +92,11 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
   if (counted > 0) {
     result->bits_per_byte = bits / counted;
   }
+  if (result->set_count > 1) {
+    snprintf(result->data, sizeof result->data, "%.4000s and %d more", result->sets[0].data, result->set_count - 1);
+  } else if (result->set_count == 1) {
+    snprintf(result->data, sizeof result->data, "%s", result->sets[0].data);
+  }
 }
 
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {

@@ -213,7 +213,7 @@ typedef struct {
   double loss, perplexity, bits_per_byte;
   int64_t step, windows, tokens;
   double seconds;
-  char data[4096];  // the file
+  char data[4096];  // the file that is read; of several the first, and how many more
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
   int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
