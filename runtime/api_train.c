@@ -20,6 +20,7 @@ struct MdlTrainer {
   States states;
   int output_count;
   const char **outputs;            // their names, each once
+  bool stepped;                    // outputs are those of a step
   bool ended;                      // nothing is trained any longer
   const MdlTrainOptions *options;  // of mdl_train, which calls
   bool failed;                     // that could not be done: why
@@ -173,6 +174,7 @@ static bool step_behind(void *context, Trainer *inner) {
     return false;
   }
   const MdlStep step = step_of(&trainer->view);
+  trainer->stepped = true;
   NUMERIC_OUTSIDE;
   return trainer->options->step(trainer->options->context, trainer, &step);
 }
@@ -262,6 +264,9 @@ MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlEr
     train_note(trainer->trainer, &error);
     trainer->ended = true;
     done = *more = false;
+  }
+  if (done && *more) {
+    trainer->stepped = true;
   }
   if (step && trainer) {
     *step = step_of(&trainer->view);
@@ -479,6 +484,9 @@ static bool value_read(MdlTrainer *trainer, const char *name, void *to, size_t b
   if (size != bytes) {
     return error_set(error, 2, "'%s' has %zu bytes, and there is room for %zu: give exactly what it has", name, size,
                      bytes);
+  }
+  if (value.kind == MDL_VALUE_OUTPUT && !trainer->stepped) {
+    return error_set(error, 2, "'%s' is an output of a step, and this trainer has made none yet", name);
   }
   return value.kind == MDL_VALUE_OUTPUT
              ? output_read(trainer, &value, to, error)

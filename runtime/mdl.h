@@ -163,7 +163,9 @@ typedef enum {
   MDL_VALUE_PARAMETER,
   MDL_VALUE_OPTIMIZER,  // state of the optimizer
   MDL_VALUE_STATE,      // other state of the model
-  MDL_VALUE_OUTPUT,     // of the newest step: loss, grad_norm, lr, skipped, outputs of the text
+  // Of the newest step: loss, grad_norm, lr, skipped, outputs of the text. Before the first one of this trainer,
+  // also of a run that is resumed, `data` holds nothing yet, and mdl_trainer_read is MDL_USAGE.
+  MDL_VALUE_OUTPUT,
 } MdlValueKind;
 
 enum { MDL_MAX_AXES = 16 };

@@ -176,7 +176,12 @@ static void what_is_needed_is_said(void **state) {
   assert_int_equal(mdl_trainer_step(trainer, &step, NULL, NULL), MDL_USAGE);
   assert_int_equal(mdl_trainer_value(trainer, NULL, &value, NULL), MDL_USAGE);
   assert_int_equal(mdl_trainer_read(trainer, "loss", NULL, 4, NULL), MDL_USAGE);
+  float loss = 0;
+  assert_int_equal(mdl_trainer_read(trainer, "loss", &loss, sizeof loss, &error), MDL_USAGE);
+  assert_string_equal(error.text, "'loss' is an output of a step, and this trainer has made none yet");
   assert_int_equal(mdl_trainer_step(trainer, NULL, &more, NULL), MDL_DONE);
+  assert_int_equal(mdl_trainer_read(trainer, "loss", &loss, sizeof loss, NULL), MDL_DONE);
+  assert_true(loss > 0);
   mdl_trainer_close(trainer);
   mdl_plan_close(plan);
   assert_int_equal(mdl_evaluate(NULL, NULL, NULL, NULL), MDL_USAGE);
