@@ -41,6 +41,31 @@ bool api_count(const char *name, int64_t number, int64_t most, Error *error) {
          error_set(error, 2, "%s is a whole number from 0 to %lld, not %lld", name, (long long)most, (long long)number);
 }
 
+bool api_seconds(double seconds, Error *error) {
+  return seconds >= 0 || error_set(error, 2, "the deadline is a number of seconds from 0 on, not %g", seconds);
+}
+
+bool api_given(const char *name, const void *given, Error *error) {
+  return given || error_set(error, 2, "`%s` is NULL, and nothing can be done without it", name);
+}
+
+bool api_list(const char *name, const char *const *list, int count, Error *error) {
+  if (count < 0 || (count > 0 && !list)) {
+    return error_set(error, 2, "`%s` is %s, and said to have %d texts", name, list ? "a list" : "NULL", count);
+  }
+  for (int i = 0; i < count; i++) {
+    if (!list[i]) {
+      return error_set(error, 2, "text %d of the %d of `%s` is NULL", i + 1, count, name);
+    }
+  }
+  return true;
+}
+
+bool api_compile_lists(const MdlCompileOptions *options, Error *error) {
+  return api_list("set", options->set, options->set_count, error) &&
+         api_list("watched", options->watched, options->watch_count, error);
+}
+
 static MdlPlan *plan_new(Error *error) {
   MdlPlan *plan = calloc(1, sizeof *plan);
   if (plan && !(plan->arena = arena_create())) {
@@ -76,6 +101,14 @@ static void show_diagnostic(void *context, const Diag *diag, const Diagnostic *o
   options->diagnostic(options->context, &shown);
 }
 
+static const char **texts_keep(Arena *arena, const char *const *texts, int count) {
+  const char **kept = ARENA_ARRAY(arena, const char *, count + 1);
+  for (int i = 0; i < count; i++) {
+    kept[i] = arena_copy(arena, texts[i], strlen(texts[i]) + 1);
+  }
+  return kept;
+}
+
 // The options, and the texts that they name, in the arena of the plan.
 static CompileOptions *options_keep(Arena *arena, const CompileOptions *options) {
   CompileOptions *kept = ARENA_NEW(arena, CompileOptions);
@@ -84,11 +117,8 @@ static CompileOptions *options_keep(Arena *arena, const CompileOptions *options)
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
     *texts[i] = *texts[i] ? arena_copy(arena, *texts[i], strlen(*texts[i]) + 1) : NULL;
   }
-  const char **set = ARENA_ARRAY(arena, const char *, options->set_count + 1);
-  for (int i = 0; i < options->set_count; i++) {
-    set[i] = arena_copy(arena, options->set[i], strlen(options->set[i]) + 1);
-  }
-  kept->set = set;
+  kept->set = texts_keep(arena, options->set, options->set_count);
+  kept->watched = texts_keep(arena, options->watched, options->watch_count);
   if (options->open_count > 0) {
     OpenText *open = ARENA_NEW(arena, OpenText);
     *open = *options->open;
@@ -102,9 +132,13 @@ static CompileOptions *options_keep(Arena *arena, const CompileOptions *options)
 MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPlan **plan, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
-  *plan = NULL;
-  MdlPlan *made = plan_new(&error);
-  if (!made) {
+  options = options ? options : &(MdlCompileOptions){0};
+  if (plan) {
+    *plan = NULL;
+  }
+  MdlPlan *made = NULL;
+  if (!api_given("plan", plan, &error) || !api_given("file", file, &error) || !api_compile_lists(options, &error) ||
+      !(made = plan_new(&error))) {
     return api_result(false, &error, to);
   }
   CommandFlags flags = {.recipe = options->recipe,
@@ -149,8 +183,10 @@ static MdlStatus plan_open(const char *path, bool trust, MdlPlan **plan, MdlErro
   NUMERIC_SCOPE;
   Error error = {0};
   const char *why = NULL;
-  *plan = NULL;
-  MdlPlan *made = plan_new(&error);
+  if (plan) {
+    *plan = NULL;
+  }
+  MdlPlan *made = api_given("plan", plan, &error) && api_given("path", path, &error) ? plan_new(&error) : NULL;
   bool done = made != NULL;
   if (done && !(made->set = artefact_read(made->arena, path, &why))) {
     done = error_set_plan(&error, why);
@@ -173,13 +209,16 @@ MdlStatus mdl_plan_open_trusted(const char *path, MdlPlan **plan, MdlError *to) 
 }
 
 bool mdl_plan_left_code(const MdlPlan *plan) {
-  return plan->left_code;
+  return plan && plan->left_code;
 }
 
 MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
   const char *why = NULL;
+  if (!api_given("plan", plan, &error) || !api_given("path", path, &error)) {
+    return api_result(false, &error, to);
+  }
   if (plan->text && file_same(plan->text->file, path)) {
     error_set(&error, 2, "the plan is made of %s, which %s would overwrite; give another name", plan->text->file, path);
     return api_result(false, &error, to);
@@ -194,13 +233,13 @@ MdlStatus mdl_plan_write(const MdlPlan *plan, const char *path, MdlError *to) {
 }
 
 bool mdl_plan_is(const char *path) {
-  return artefact_is(path);
+  return path && artefact_is(path);
 }
 
 bool mdl_run_is(const char *path) {
   char plan[IO_PATH_MAX];
   Error ignored;
-  return io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
+  return path && io_path(plan, &ignored, "%s/plan.mdlx", path) && io_is_file(plan);
 }
 
 static CompileOptions base_options(const MdlCompileOptions *compile, const char *file) {
@@ -217,7 +256,11 @@ static CompileOptions base_options(const MdlCompileOptions *compile, const char 
 MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
-  if (!api_count("threads", options->threads, INT_MAX, &error) ||
+  options = options ? options : &(MdlDiffOptions){0};
+  if (!api_given("differ", differ, &error) || !api_given("out", options->out, &error) ||
+      !api_list("words", options->words, options->word_count, &error) ||
+      !api_compile_lists(&options->compile, &error) || !api_seconds(options->deadline_seconds, &error) ||
+      !api_count("threads", options->threads, INT_MAX, &error) ||
       !api_count("step", options->step, PLAN_MOST_STEPS, &error) ||
       !api_count("steps", options->steps, PLAN_MOST_STEPS, &error)) {
     return api_result(false, &error, to);
@@ -247,6 +290,7 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
   NUMERIC_SCOPE;
   Error error = {0};
   AblateResult made;
+  options = options ? options : &(MdlAblateOptions){0};
   const AblateOptions ablate = {.base = base_options(&options->compile, file),
                                 .words = options->words,
                                 .word_count = options->word_count,
@@ -261,11 +305,16 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .dry = options->dry,
                                 .screen = options->screen,
                                 .lines = options->lines};
-  if (!api_count("threads", options->threads, INT_MAX, &error) ||
+  if (!api_given("file", file, &error) || !api_list("words", options->words, options->word_count, &error) ||
+      !api_compile_lists(&options->compile, &error) || !api_seconds(options->deadline_seconds, &error) ||
+      !api_count("threads", options->threads, INT_MAX, &error) ||
+      !api_count("seeds", options->seeds, INT64_MAX, &error) ||
       !api_count("steps", options->steps, PLAN_MOST_STEPS, &error) || !ablate_run(&ablate, &made, &error)) {
     return api_result(false, &error, to);
   }
-  *result = (MdlAblateResult){.rows = made.rows, .good = made.good, .differ = made.differ, .failed = made.failed};
+  if (result) {
+    *result = (MdlAblateResult){.rows = made.rows, .good = made.good, .differ = made.differ, .failed = made.failed};
+  }
   MdlStatus status = api_result(true, &error, to);
   return made.interrupted ? MDL_INTERRUPTED : status;
 }
@@ -274,7 +323,7 @@ MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
   Buffer text = {0};
-  bool done = inspect_path(path, &text, &error);
+  bool done = api_given("path", path, &error) && api_given("out", out, &error) && inspect_path(path, &text, &error);
   if (done && text.failed) {
     done = error_set(&error, 3, "no memory");
   }
@@ -289,31 +338,49 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to
   NUMERIC_SCOPE;
   Error error = {0};
   Buffer text = {0};
-  bool done = verify_path(path, &text, damaged, &error);
+  bool done = api_given("path", path, &error) && api_given("out", out, &error) &&
+              api_given("damaged", damaged, &error) && verify_path(path, &text, damaged, &error);
   if (done && text.failed) {
     done = error_set(&error, 3, "no memory");
   }
-  if (!text.failed && text.text) {
+  if (!text.failed && text.text && out) {
     plain_put(out, text.text);
   }
   buffer_free(&text);
   return api_result(done, &error, to);
 }
 
+// A line of its own for each note, and none where nothing was made.
+static void notes_put(FILE *out, bool done, Buffer *notes) {
+  char *rest = notes->text;
+  for (char *line = NULL; out && done && rest && (line = strsep(&rest, "\n")) && *line;) {
+    fputs("note: ", out);
+    plain_put(out, line);
+    fputc('\n', out);
+  }
+  buffer_free(notes);
+}
+
 MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  Buffer doubts = {0};
   TokenWriterFacts facts = {0};
+  MdlEncoded unseen;
+  options = options ? options : &(MdlEncodeOptions){0};
+  result = result ? result : &unseen;
   const double begun = clock_seconds();
   const TokenWriterOptions writer = {
-      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL},
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL, &doubts},
       .tokenizer = options->tokenizer,
       .out = options->out,
       .type = options->type,
       .raw = options->raw,
       .chat = options->chat,
       .template = options->chat_template};
-  const bool done = token_writer_run(&writer, &facts, &error);
+  const bool done = api_list("files", options->files, options->file_count, &error) &&
+                    api_given("out", options->out, &error) && token_writer_run(&writer, &facts, &error);
+  notes_put(options->notes, done, &doubts);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,
                          .documents = facts.read.documents,
@@ -327,14 +394,20 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
 MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerResult *result, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  Buffer doubts = {0};
   BpeTrainFacts facts = {0};
+  MdlTokenizerResult unseen;
+  options = options ? options : &(MdlTokenizerOptions){0};
+  result = result ? result : &unseen;
   const double begun = clock_seconds();
   const BpeTrainOptions train = {
-      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL},
+      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL, &doubts},
       .out = options->out,
       .pattern = options->pattern,
       .vocabulary = options->vocabulary};
-  const bool done = bpe_train_run(&train, &facts, &error);
+  const bool done = api_list("files", options->files, options->file_count, &error) &&
+                    api_given("out", options->out, &error) && bpe_train_run(&train, &facts, &error);
+  notes_put(options->notes, done, &doubts);
   *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
                                  .text_bytes = facts.read.text_bytes,
                                  .documents = facts.read.documents,
@@ -361,6 +434,9 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
   NUMERIC_SCOPE;
   Error error = {0};
   Imported made = {0};
+  MdlImported unseen;
+  options = options ? options : &(MdlImportOptions){0};
+  result = result ? result : &unseen;
   const MdlCompileOptions *compile = &options->compile;
   const CommandFlags flags = {.diagnostics = compile->diagnostics_json ? "json" : "text"};
   DiagnosticsOut shown = {&flags, compile->diagnostics};
@@ -375,7 +451,7 @@ MdlStatus mdl_import(const MdlImportOptions *options, MdlImported *result, MdlEr
                                 .context = &shown};
   const bool done = (arena || error_set(&error, 3, "no memory")) &&
                     (options->from || error_set(&error, 2, "no directory of weights is named: give `from`")) &&
-                    convert_import(arena, &import, &made, &error);
+                    api_compile_lists(compile, &error) && convert_import(arena, &import, &made, &error);
   *result = (MdlImported){
       .parameters = made.parameters, .sequence = made.sequence, .longest = made.longest, .tokenizer = made.tokenizer};
   if (done) {
@@ -393,10 +469,14 @@ MdlStatus mdl_merge(const MdlMergeOptions *options, MdlMerged *result, MdlError 
   NUMERIC_SCOPE;
   Error error = {0};
   Merged made = {0};
+  MdlMerged unseen;
+  options = options ? options : &(MdlMergeOptions){0};
+  result = result ? result : &unseen;
   Arena *arena = arena_create();
   const MergeOptions merge = {
       .from = options->from, .out = options->out, .mapping = options->mapping, .trunk = options->trunk};
-  const bool done = arena ? convert_merge(arena, &merge, &made, &error) : error_set(&error, 3, "no memory");
+  const bool done = (arena || error_set(&error, 3, "no memory")) && api_given("from", options->from, &error) &&
+                    convert_merge(arena, &merge, &made, &error);
   *result = (MdlMerged){.parameters = made.parameters, .adapters = made.adapters, .step = made.step};
   if (done) {
     snprintf(result->run, sizeof result->run, "%s", made.run);
@@ -411,6 +491,9 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
   NUMERIC_SCOPE;
   Error error = {0};
   Exported made = {0};
+  MdlExported unseen;
+  options = options ? options : &(MdlExportOptions){0};
+  result = result ? result : &unseen;
   Arena *arena = arena_create();
   const ExportOptions export = {.from = options->from,
                                 .out = options->out,

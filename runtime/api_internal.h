@@ -18,6 +18,18 @@ struct MdlPlan {
 // Is an option that counts something from 0 to `most`?
 bool api_count(const char *name, int64_t number, int64_t most, Error *error);
 
+// Is it a time to wait for, or 0?
+bool api_seconds(double seconds, Error *error);
+
+// Is there what a call cannot do without? `name` is what it is called in mdl.h.
+bool api_given(const char *name, const void *given, Error *error);
+
+// Has a list that is said to have so many texts these?
+bool api_list(const char *name, const char *const *list, int count, Error *error);
+
+// The lists of the options of compiling.
+bool api_compile_lists(const MdlCompileOptions *options, Error *error);
+
 // The status of a call, its message copied to the caller.
 MdlStatus api_result(bool done, const Error *from, MdlError *to);
 

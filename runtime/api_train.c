@@ -20,6 +20,7 @@ struct MdlTrainer {
   States states;
   int output_count;
   const char **outputs;            // their names, each once
+  bool stepped;                    // outputs are those of a step
   bool ended;                      // nothing is trained any longer
   const MdlTrainOptions *options;  // of mdl_train, which calls
   bool failed;                     // that could not be done: why
@@ -36,9 +37,14 @@ static bool not_there(const char *what, const char *path, const char *option, Er
   return error_set(error, 1, "no %s to begin with: %s: %s%s", what, path, why, hub_hint(path, option, "", NULL, hint));
 }
 
+static const MdlTrainOptions defaults = {MDL_TRAIN_DEFAULTS};
+
 // `from` is filled in and must outlive what is made of the options.
 static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, SourceOptions *from, TrainOptions *train,
                           Error *error) {
+  if (!api_given("plan", plan, error)) {
+    return false;
+  }
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }
@@ -61,11 +67,10 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (!api_count("threads", options->threads, INT_MAX, error) || !api_count("keep", options->keep, INT_MAX, error) ||
       !api_count("keep_every", options->keep_every, INT64_MAX, error) ||
       !api_count("patience", options->patience, INT64_MAX, error) ||
-      !api_count("profile", options->profile, PLAN_MOST_STEPS, error)) {
+      !api_count("check", options->check, INT64_MAX, error) ||
+      !api_count("profile", options->profile, PLAN_MOST_STEPS, error) ||
+      !api_seconds(options->deadline_seconds, error)) {
     return false;
-  }
-  if (!(options->deadline_seconds >= 0)) {
-    return error_set(error, 2, "the deadline is a number of seconds from 0 on, not %g", options->deadline_seconds);
   }
   *from = (SourceOptions){
       .path = options->from, .adapters = options->adapters, .mapping = options->mapping, .partial = options->partial};
@@ -169,6 +174,7 @@ static bool step_behind(void *context, Trainer *inner) {
     return false;
   }
   const MdlStep step = step_of(&trainer->view);
+  trainer->stepped = true;
   NUMERIC_OUTSIDE;
   return trainer->options->step(trainer->options->context, trainer, &step);
 }
@@ -177,6 +183,7 @@ MdlStatus mdl_train(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrai
   NUMERIC_SCOPE;
   Error error = {0};
   TrainResult trained = {0};
+  options = options ? options : &defaults;
   MdlTrainer trainer = {.options = options};
   TrainOptions train;
   if (!train_options(plan, options, &trainer.from, &train, &error)) {
@@ -226,8 +233,12 @@ static bool trainer_open(MdlTrainer *made, const MdlPlan *plan, const MdlTrainOp
 MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, MdlTrainer **trainer, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  if (!api_given("trainer", trainer, &error)) {
+    return api_result(false, &error, to);
+  }
   MdlTrainer *made = calloc(1, sizeof *made);
-  const bool done = made ? trainer_open(made, plan, options, &error) : error_set(&error, 3, "no memory");
+  const bool done =
+      made ? trainer_open(made, plan, options ? options : &defaults, &error) : error_set(&error, 3, "no memory");
   if (!done) {
     mdl_trainer_close(made);
   }
@@ -236,13 +247,17 @@ MdlStatus mdl_trainer_open(const MdlPlan *plan, const MdlTrainOptions *options, 
 }
 
 static bool trainer_goes_on(const MdlTrainer *trainer, Error *error) {
-  return !trainer->ended ||
-         error_set(error, 2, "the run has ended: a step failed, or it was finished; resume it with a new trainer");
+  return api_given("trainer", trainer, error) &&
+         (!trainer->ended ||
+          error_set(error, 2, "the run has ended: a step failed, or it was finished; resume it with a new trainer"));
 }
 
 MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
+  if (!api_given("more", more, &error)) {
+    return api_result(false, &error, to);
+  }
   *more = false;
   bool done = trainer_goes_on(trainer, &error);
   if (done && !train_step(trainer->trainer, more, &error)) {
@@ -250,7 +265,12 @@ MdlStatus mdl_trainer_step(MdlTrainer *trainer, MdlStep *step, bool *more, MdlEr
     trainer->ended = true;
     done = *more = false;
   }
-  *step = step_of(&trainer->view);
+  if (done && *more) {
+    trainer->stepped = true;
+  }
+  if (step && trainer) {
+    *step = step_of(&trainer->view);
+  }
   return api_result(done, &error, to);
 }
 
@@ -272,8 +292,10 @@ MdlStatus mdl_trainer_finish(MdlTrainer *trainer, MdlTrainResult *result, MdlErr
   } else if (goes_on) {
     train_note(trainer->trainer, &error);
   }
-  trainer->ended = true;
-  train_leave(trainer->trainer);
+  if (trainer) {
+    trainer->ended = true;
+    train_leave(trainer->trainer);
+  }
   return api_result(done, &error, to);
 }
 
@@ -288,7 +310,7 @@ void mdl_trainer_close(MdlTrainer *trainer) {
 }
 
 const char *mdl_trainer_run(const MdlTrainer *trainer) {
-  return trainer->view.run;
+  return trainer ? trainer->view.run : NULL;
 }
 
 // --- values ---
@@ -356,12 +378,12 @@ static void value_of_output(const MdlTrainer *trainer, const char *name, MdlValu
 }
 
 int mdl_trainer_value_count(const MdlTrainer *trainer) {
-  return trainer->states.count + trainer->output_count;
+  return trainer ? trainer->states.count + trainer->output_count : 0;
 }
 
 bool mdl_trainer_value_at(MdlTrainer *trainer, int index, MdlValue *value) {
   NUMERIC_SCOPE;
-  if (index < 0 || index >= mdl_trainer_value_count(trainer)) {
+  if (!value || index < 0 || index >= mdl_trainer_value_count(trainer)) {
     return false;
   }
   if (index < trainer->states.count) {
@@ -399,10 +421,16 @@ static bool value_find(MdlTrainer *trainer, const char *name, MdlValue *value, E
   return true;
 }
 
+static bool value_given(const MdlTrainer *trainer, const char *name, Error *error) {
+  return api_given("trainer", trainer, error) && api_given("name", name, error);
+}
+
 MdlStatus mdl_trainer_value(MdlTrainer *trainer, const char *name, MdlValue *value, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
-  return api_result(value_find(trainer, name, value, &error), &error, to);
+  const bool done = value_given(trainer, name, &error) && api_given("value", value, &error) &&
+                    value_find(trainer, name, value, &error);
+  return api_result(done, &error, to);
 }
 
 // Copies the elements of an output in the order of its axes.
@@ -446,7 +474,7 @@ static bool output_read(MdlTrainer *trainer, const MdlValue *value, void *to, Er
 
 static bool value_read(MdlTrainer *trainer, const char *name, void *to, size_t bytes, Error *error) {
   MdlValue value;
-  if (!value_find(trainer, name, &value, error)) {
+  if (!value_given(trainer, name, error) || !api_given("to", to, error) || !value_find(trainer, name, &value, error)) {
     return false;
   }
   size_t size = value.element_bytes;
@@ -456,6 +484,9 @@ static bool value_read(MdlTrainer *trainer, const char *name, void *to, size_t b
   if (size != bytes) {
     return error_set(error, 2, "'%s' has %zu bytes, and there is room for %zu: give exactly what it has", name, size,
                      bytes);
+  }
+  if (value.kind == MDL_VALUE_OUTPUT && !trainer->stepped) {
+    return error_set(error, 2, "'%s' is an output of a step, and this trainer has made none yet", name);
   }
   return value.kind == MDL_VALUE_OUTPUT
              ? output_read(trainer, &value, to, error)

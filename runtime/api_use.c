@@ -92,6 +92,11 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
   if (counted > 0) {
     result->bits_per_byte = bits / counted;
   }
+  if (result->set_count > 1) {
+    snprintf(result->data, sizeof result->data, "%.4000s and %d more", result->sets[0].data, result->set_count - 1);
+  } else if (result->set_count == 1) {
+    snprintf(result->data, sizeof result->data, "%s", result->sets[0].data);
+  }
 }
 
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
@@ -103,9 +108,11 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Evaluation evaluation = {0};
   ShownList shown = {0};
   MdlEvaluation known = {0};
+  options = options ? options : &(MdlEvaluateOptions){0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
-  bool done = backend && api_count("batches", options->batches, INT64_MAX, &error) &&
+  bool done = backend && api_given("run", run, &error) && api_given("result", result, &error) &&
+              api_count("batches", options->batches, INT64_MAX, &error) &&
               api_count("threads", options->threads, INT_MAX, &error) &&
               restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
@@ -154,6 +161,10 @@ static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
   }
   if (options->system && !options->chat) {
     return error_set(error, 2, "`system` is said ahead of a question, and only with `chat` a prompt is one");
+  }
+  if (!api_list("stops", options->stops, options->stop_count, error) ||
+      !api_list("prompts", options->prompts, options->prompt_count, error)) {
+    return false;
   }
   for (int i = 0; i < options->stop_count; i++) {
     if (!*options->stops[i]) {
@@ -209,6 +220,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   NUMERIC_SCOPE;
   Error error = {0};
   Restored restored = {0};
+  options = options ? options : &(MdlGenerateOptions){0};
   GenerateOptions generate = {.prompt = options->prompt,
                               .tokens = options->tokens,
                               .top_k = options->top_k,
@@ -220,7 +232,8 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
                               .seed = options->seed};
   const RestoreOptions restore = {(int)options->threads, PROGRAM_GENERATE, options->trust, options->trunk};
   const Backend *backend = backend_choose(options->device, 1, &error);
-  bool done = backend && generation_holds(options, &error) && restore_open(&restored, run, backend, &restore, &error);
+  bool done = backend && api_given("run", run, &error) && api_given("text", (void *)(uintptr_t)text, &error) &&
+              generation_holds(options, &error) && restore_open(&restored, run, backend, &restore, &error);
   if (done && restored.whole && !options->whole && options->notes) {
     fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
   }

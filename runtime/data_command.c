@@ -94,6 +94,7 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .raw = data->raw,
                                     .chat = data->chat,
                                     .chat_template = data->template,
+                                    .notes = stderr,
                                     .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);
   if (status != MDL_DONE) {
@@ -142,6 +143,7 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
                                        .out = data->out,
                                        .pattern = data->pattern,
                                        .vocabulary = data->vocabulary,
+                                       .notes = stderr,
                                        .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_train_tokenizer(&options, &result, &error);
   if (status != MDL_DONE) {

@@ -100,11 +100,12 @@ static void show_first(const Diff *diff, const DiffTensor *a, const DiffTensor *
 
 bool diff_tensors(Diff *diff, const DiffTensor *a, const DiffTensor *b, const DiffFacts *facts) {
   const DiffOptions *options = diff->options;
-  int64_t at = 0;
+  int64_t at = 0, allowed = 0;  // elements that differ by no more than their gradients may
   double most = 0;
   for (int64_t i = 0; i < a->count; i++) {
     const double slack = facts->slack ? facts->slack[i] : 0, apart = difference(a->data[i], b->data[i]);
     const double error = apart > slack ? apart - slack : 0;
+    allowed += apart > 0 && error == 0;
     if (error > most) {
       most = error;
       at = i;
@@ -116,11 +117,16 @@ bool diff_tensors(Diff *diff, const DiffTensor *a, const DiffTensor *b, const Di
   const bool beyond = error > budget;
   diff->compared++;
   diff->elements += a->count;
-  diff->same += most == 0;
+  diff->same += most == 0 && allowed == 0;
   if (options->all) {
     fprintf(options->out, "%s %-46s %-20s error %-8.2g budget %-8.2g", beyond ? "\xe2\x9c\x97" : " ", facts->what,
             facts->line, error, budget);
-    fprintf(options->out, budget > 0 ? " %.3g of it\n" : "\n", budget > 0 ? error / budget : 0);
+    fprintf(options->out, budget > 0 ? " %.3g of it" : "", budget > 0 ? error / budget : 0);
+    if (allowed > 0) {
+      fprintf(options->out, "; %lld of %lld elements differ as their gradients may", (long long)allowed,
+              (long long)a->count);
+    }
+    fputc('\n', options->out);
   }
   if (!beyond) {
     const double used = budget > 0 ? error / budget : 0;

@@ -54,11 +54,12 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
                         "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows,
                         "tokens", (json_int_t)result->sets[i].tokens));
   }
-  return json_pack("{s:I, s:o, s:o, s:o, s:o, s:f, s:I, s:I, s:f, s:o, s:o}", "step", (json_int_t)result->step, "loss",
-                   json_finite(result->loss), "perplexity", json_finite(result->perplexity), "bits_per_byte",
-                   json_finite(result->bits_per_byte), "data", json_text(result->data), "held_out", result->held_out,
-                   "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens, "seconds",
-                   result->seconds, "outputs", values, "sets", sets);
+  return json_pack("{s:I, s:o, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:I, s:I, s:f, s:o, s:o}", "step",
+                   (json_int_t)result->step, "loss", json_finite(result->loss), "unit", result->unit, "perplexity",
+                   json_finite(result->perplexity), "bits_per_byte", json_finite(result->bits_per_byte), "data",
+                   json_text(result->data), "held_out", result->held_out, "trained", (int)result->trained, "changed",
+                   (int)result->changed, "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens,
+                   "seconds", result->seconds, "outputs", values, "sets", sets);
 }
 
 // Of a loss that is not in nats per token nothing is known of one token, or of one byte.

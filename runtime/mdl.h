@@ -9,11 +9,12 @@
 //
 // Functions that can fail return a status, MDL_DONE being 0, and then fill `error` (which may be NULL). Handles are
 // opaque; what is made with an _open or a compile function is released with the function named there. Options that are
-// zero or NULL mean the default said beside them. Calls on different handles may be made from different threads, except
-// that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the process while it runs: one ends all
-// that run at that moment. On several GPUs each rank is a process of its own: with libmdl.a the calling program once
-// more, which does not come to its main; with libmdl.so the program mdl that is installed with it. docs/api.md has an
-// example.
+// zero or NULL mean the default said beside them, and `options` that are NULL are all of these. A result may be NULL
+// where the call does more than tell it; anything else that is NULL and needed is MDL_USAGE. Calls on different handles
+// may be made from different threads, except that mdl_train handles SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGXCPU of the
+// process while it runs: one ends all that run at that moment. On several GPUs each rank is a process of its own: with
+// libmdl.a the calling program once more, which does not come to its main; with libmdl.so the program mdl that is
+// installed with it. docs/api.md has an example.
 #ifndef MDL_RUNTIME_MDL_H
 #define MDL_RUNTIME_MDL_H
 
@@ -162,7 +163,9 @@ typedef enum {
   MDL_VALUE_PARAMETER,
   MDL_VALUE_OPTIMIZER,  // state of the optimizer
   MDL_VALUE_STATE,      // other state of the model
-  MDL_VALUE_OUTPUT,     // of the newest step: loss, grad_norm, lr, skipped, outputs of the text
+  // Of the newest step: loss, grad_norm, lr, skipped, outputs of the text. Before the first one of this trainer,
+  // also of a run that is resumed, `data` holds nothing yet, and mdl_trainer_read is MDL_USAGE.
+  MDL_VALUE_OUTPUT,
 } MdlValueKind;
 
 enum { MDL_MAX_AXES = 16 };
@@ -212,7 +215,7 @@ typedef struct {
   double loss, perplexity, bits_per_byte;
   int64_t step, windows, tokens;
   double seconds;
-  char data[4096];  // the file
+  char data[4096];  // the file that is read; of several the first, and how many more
   double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
   int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
@@ -316,6 +319,7 @@ typedef struct {
   FILE *screen;           // progress; NULL: none
   bool chat;              // files are lines of conversations; `out`.mask tells of each token whether it is of an answer
   const char *chat_template;  // how these are written; NULL: as the tokenizer's tokens say
+  FILE *notes;                // told of text that is hardly any, and of messages that others call answers; NULL: nobody
 } MdlEncodeOptions;
 
 typedef struct {
@@ -335,6 +339,7 @@ typedef struct {
   const char *pattern;      // how text is cut: "gpt2", "llama3", "qwen"; NULL: "llama3"
   int64_t vocabulary;       // tokens; at least 258
   FILE *screen;
+  FILE *notes;  // told of text that is hardly any; NULL: nobody
 } MdlTokenizerOptions;
 
 typedef struct {

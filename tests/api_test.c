@@ -144,6 +144,70 @@ static void an_error_without_a_place(void **state) {
   assert_int_equal(said.line, 0);
 }
 
+// What is NULL is a default, or an error of usage; nothing is made of it.
+static void what_is_needed_is_said(void **state) {
+  World *world = *state;
+  MdlError error;
+  MdlPlan *plan = NULL;
+  MdlTrainer *trainer = NULL;
+  MdlStep step;
+  MdlValue value;
+  bool more;
+  const MdlCompileOptions lists = {.text = TEXT RECIPE, .set_count = 1};
+  assert_int_equal(mdl_compile("/nowhere/x.mdl", NULL, &plan, NULL), MDL_INPUT);
+  assert_int_equal(mdl_compile(NULL, NULL, &plan, &error), MDL_USAGE);
+  assert_string_equal(error.text, "`file` is NULL, and nothing can be done without it");
+  assert_int_equal(mdl_compile("x.mdl", NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_compile("x.mdl", &lists, &plan, &error), MDL_USAGE);
+  assert_string_equal(error.text, "`set` is NULL, and said to have 1 texts");
+  assert_int_equal(mdl_plan_open(NULL, &plan, NULL), MDL_USAGE);
+  plan = compiled(TEXT RECIPE, NULL);
+  assert_int_equal(mdl_plan_write(plan, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_train(NULL, NULL, NULL, NULL), MDL_USAGE);
+  MdlTrainOptions train = options_of(world, "needed", 2);
+  train.check = -1;
+  assert_int_equal(mdl_train(plan, &train, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_open(plan, NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_step(NULL, &step, &more, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_finish(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_value_count(NULL), 0);
+  assert_null(mdl_trainer_run(NULL));
+  trainer = opened(world, plan, "needed", 2);
+  assert_int_equal(mdl_trainer_step(trainer, &step, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_value(trainer, NULL, &value, NULL), MDL_USAGE);
+  assert_int_equal(mdl_trainer_read(trainer, "loss", NULL, 4, NULL), MDL_USAGE);
+  float loss = 0;
+  assert_int_equal(mdl_trainer_read(trainer, "loss", &loss, sizeof loss, &error), MDL_USAGE);
+  assert_string_equal(error.text, "'loss' is an output of a step, and this trainer has made none yet");
+  assert_int_equal(mdl_trainer_step(trainer, NULL, &more, NULL), MDL_DONE);
+  assert_int_equal(mdl_trainer_read(trainer, "loss", &loss, sizeof loss, NULL), MDL_DONE);
+  assert_true(loss > 0);
+  mdl_trainer_close(trainer);
+  mdl_plan_close(plan);
+  assert_int_equal(mdl_evaluate(NULL, NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_generate(run_in(world, "needed"), NULL, NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_inspect(NULL, stdout, NULL), MDL_USAGE);
+  assert_int_equal(mdl_verify(run_in(world, "needed"), NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_encode(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_train_tokenizer(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_import(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_export(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_merge(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_diff(NULL, NULL, NULL), MDL_USAGE);
+  assert_int_equal(mdl_ablate(NULL, NULL, NULL, NULL), MDL_USAGE);
+}
+
+static void tokens_are_of_a_type_that_there_is(void **state) {
+  World *world = *state;
+  MdlError error;
+  const char *file = MDL_SOURCE_DIR "/LICENSE";
+  MdlEncodeOptions options = {.files = &file, .file_count = 1, .out = run_in(world, "a.bin"), .type = "u8"};
+  assert_int_equal(mdl_encode(&options, NULL, &error), MDL_USAGE);
+  assert_string_equal(error.text, "tokens are written as u16 or u32, not as 'u8'");
+  options.type = "u32";
+  assert_int_equal(mdl_encode(&options, NULL, NULL), MDL_DONE);
+}
+
 // --- steps ---
 
 typedef struct {
@@ -433,6 +497,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(diagnostics_are_data),
       cmocka_unit_test(an_error_without_a_place),
+      cmocka_unit_test(what_is_needed_is_said),
+      cmocka_unit_test(tokens_are_of_a_type_that_there_is),
       cmocka_unit_test(a_callback_ends_the_run),
       cmocka_unit_test(a_finished_run_takes_no_step),
       cmocka_unit_test(every_value_is_read_alike),

@@ -303,7 +303,8 @@ bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, si
   chat->tokens = tokens;
   chat->flags = flags;
   chat->error = error;
-  json_t *root = json_read(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES, &problem, &starved);
+  json_t *root =
+      json_read(line, length, JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &problem, &starved);
   if (starved) {
     return error_set(error, 3, "no memory for line %lld of %s", (long long)number, path);
   }

@@ -26,29 +26,29 @@ static size_t odd_bytes(const uint8_t *text, size_t length) {
   return odd;
 }
 
-static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
-  const size_t length = data->bytes < LOOK ? (size_t)data->bytes : LOOK;
+bool doubts_text(const char *path, int fd, int64_t bytes, Buffer *lines, Error *error) {
+  const size_t length = bytes < LOOK ? (size_t)bytes : LOOK;
   char size[32];
-  if (!data->text) {
-    return true;
-  }
   uint8_t *text = malloc(length + 1);
-  const bool done = (text || error_set(error, 3, "no memory to look at %s", data->path)) &&
-                    io_read(data->fd, data->path, 0, text, length, error);
+  const bool done =
+      (text || error_set(error, 3, "no memory to look at %s", path)) && io_read(fd, path, 0, text, length, error);
   const size_t odd = done ? odd_bytes(text, length) : 0;
   if (done && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
-    buffer_format(lines,
-                  "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n",
-                  data->path);
+    buffer_format(
+        lines, "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n", path);
   }
   if (odd * MOST_ODD > length) {
     buffer_format(lines,
                   "%s is hardly text in UTF-8: of its first %s %.0f%% are NUL or in no character; files of tokens are "
                   "read by `data tokens(...)`, other encodings turned into UTF-8 by `iconv`\n",
-                  data->path, units_bytes(size, (double)length), 100 * (double)odd / (double)length);
+                  path, units_bytes(size, (double)length), 100 * (double)odd / (double)length);
   }
   free(text);
   return done;
+}
+
+static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
+  return !data->text || doubts_text(data->path, data->fd, data->bytes, lines, error);
 }
 
 // Does the source say which text its tokens are? Text without a tokenizer is bytes.
@@ -143,13 +143,12 @@ static bool set_tokens_doubt(const Data *data, const Data *part, const Data *set
   return true;
 }
 
-// Messages that others call answers, beside those that are.
-static void chat_doubt(const Data *data, Buffer *lines) {
-  if (data->odd.messages > 0) {
+void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines) {
+  if (messages > 0) {
     buffer_format(lines,
                   "%s has %lld message%s of the role '%s', which are no answers: nothing is learned of how to write "
                   "them; answers have the role assistant\n",
-                  data->path, (long long)data->odd.messages, data->odd.messages > 1 ? "s" : "", data->odd.role);
+                  path, (long long)messages, messages > 1 ? "s" : "", role);
   }
 }
 
@@ -160,7 +159,7 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     if (!text_doubt(part, lines, error) || !tokens_doubt(data, part, lines, error)) {
       return false;
     }
-    chat_doubt(part, lines);
+    doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
     for (int s = 0; s < data->set_count; s++) {
       const Data *set = data->sets[s].data;
       if (!set_doubt(set, part, lines, error) || !set_tokens_doubt(data, part, set, lines, error)) {

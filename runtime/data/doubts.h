@@ -9,4 +9,8 @@
 // validate with that are trained on too. Looks at the beginnings of texts, and at files as fingerprints do.
 bool data_doubts(const Data *data, Buffer *lines, Error *error);
 
+// The same of one text, and of the conversations of one file: messages that others call answers, beside those that are.
+bool doubts_text(const char *path, int fd, int64_t bytes, Buffer *lines, Error *error);
+void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines);
+
 #endif

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/clock.h"
+#include "runtime/data/doubts.h"
 #include "runtime/data/foreign_text.h"
 #include "runtime/io.h"
 #include "runtime/json_guard.h"
@@ -117,7 +118,7 @@ static bool read_line(Reader *r, const char *line, size_t length) {
     tell(r);
     return r->options->line(r->context, r->path, r->line, line, length, r->error);
   }
-  json_t *root = json_read(line, length, JSON_ALLOW_NUL, &problem, &starved);
+  json_t *root = json_read(line, length, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, &problem, &starved);
   const json_t *field = json_object_get(root, r->options->field);
   bool done = false;
   if (starved) {
@@ -214,6 +215,8 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
     done = kind_check(&r) && io_open_sized(r.path, &fd, &bytes, error);
     if (done) {
       done = foreign_text_check(fd, r.path, bytes, error) &&
+             (options->field || options->line || !options->doubts ||
+              doubts_text(r.path, fd, bytes, options->doubts, error)) &&
              (options->field || options->line ? read_lines(&r, fd, bytes) : read_text(&r, fd, bytes));
       close(fd);
     }

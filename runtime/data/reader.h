@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/buffer.h"
 #include "runtime/device.h"
 
 // Gets a line as it is, with its number from 1 on.
@@ -16,6 +17,7 @@ typedef struct {
   FILE *screen;       // told how far it is; NULL: nobody
   const char *what;   // "encoded", "read"
   ReaderLine *line;   // files are lines, each one document, and go here but for empty ones; or NULL
+  Buffer *doubts;     // gets a line for each file of text that is hardly any (doubts.h); or NULL
 } ReaderOptions;
 
 typedef struct {

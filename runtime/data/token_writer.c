@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "runtime/data/chat.h"
+#include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/token_file.h"
 #include "runtime/data/tokenizer.h"
@@ -152,6 +153,9 @@ static bool writer_names(TokenWriter *w, const TokenWriterOptions *options, cons
 static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {
   const bool bytes = !options->tokenizer || strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   const uint8_t header[LLMC_HEADER] = {0};
+  if (options->type && strcmp(options->type, "u16") != 0 && strcmp(options->type, "u32") != 0) {
+    return error_set(error, 2, "tokens are written as u16 or u32, not as '%s'", options->type);
+  }
   if (!writer_names(w, options, bytes ? NULL : options->tokenizer, error)) {
     return false;
   }
@@ -218,6 +222,10 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   read.line = options->chat ? writer_line : NULL;
   const bool done = writer_open(&w, options, error) && reader_run(&read, writer_text, &w, &facts->read, error) &&
                     writer_finish(&w, error);
+  if (done && w.chat && read.doubts) {
+    const ChatOdd odd = chat_odd(w.chat);
+    doubts_chat("what is read", odd.messages, odd.role, read.doubts);
+  }
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
   facts->ends = w.end >= 0;

@@ -112,11 +112,20 @@ sed 's/data chat.*/data chat("talks.jsonl", template = "{Role}: {content}\\n");/
 expect 1 "$MDL" train strange.mdl --out strange
 mentions err "has {Role}, which stands for nothing"
 
+# A number that is not read may be as large as it likes.
+echo '{"id": 18446744073709551616, "prompt": "a", "completion": "b"}' > large.jsonl
+expect 0 "$MDL" data encode large.jsonl --chat -o large.bin
+expect 0 "$MDL" data encode large.jsonl --field prompt -o large.bin
+
 # Answers by another name: said beside answers, and where there are none.
 sed '5,20s/"assistant"/"Assistant"/' talks.jsonl > mixed.jsonl
 sed 's/data chat.*/data chat("mixed.jsonl");/' chat.mdl > mixed.mdl
 train mixed.mdl --steps 1 --out mixed
 mentions out "mixed.jsonl has 8 messages of the role 'Assistant', which are no answers"
+expect 0 "$MDL" data encode mixed.jsonl --chat -o mixed.bin --json
+mentions err "note: what is read has 8 messages of the role 'Assistant', which are no answers"
+expect 0 "$MDL" data encode talks.jsonl --chat -o whole.bin
+! grep -q note err || die "all answers are"
 echo '{"messages": [{"role": "human", "content": "a"}, {"role": "gpt", "content": "b"}]}' > odd.jsonl
 sed 's/data chat.*/data chat("odd.jsonl");/' chat.mdl > odd.mdl
 expect 1 "$MDL" train odd.mdl --out odd

@@ -21,6 +21,13 @@ for name in nul latin text some; do
     nul | latin) mentions out "$name.txt is hardly text in UTF-8: of its first" "\`data tokens(...)\`" ;;
     *) ! grep -q "hardly text" out || die "$name.txt is text" ;;
   esac
+  for command in "encode $name.txt" "encode $name.txt --quiet" "train-tokenizer $name.txt --vocab 258"; do
+    expect 0 "$MDL" data $command -o made
+    case $name in
+      nul | latin) mentions err "note: $name.txt is hardly text in UTF-8: of its first" ;;
+      *) ! grep -q "hardly text" err || die "$name.txt is text" ;;
+    esac
+  done
 done
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n' > pointer.txt
 expect 1 "$MDL" train "$SMALL" --data pointer.txt --out pointer
@@ -30,9 +37,12 @@ printf '\357\273\277' | cat - text.txt > marked.txt
 of 'text("marked.txt")' marked.mdl
 train marked.mdl --steps 1 --out marked
 mentions out "marked.txt begins with a byte order mark"
+expect 0 "$MDL" data encode text.txt marked.txt -o marked.bin
+mentions err "note: marked.txt begins with a byte order mark"
 printf '\357\273\277{"text": "a"}\r\n{"text": "b"}\r\n' > marked.jsonl
 expect 0 "$MDL" data encode marked.jsonl --field text -o marked.bin
 mentions out "4 tokens" "2 documents of 2 bytes"
+! grep -q note err || die "a mark ahead of JSON lines is none of a text"
 
 # Tokens.
 expect 0 "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300

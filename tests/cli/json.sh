@@ -42,6 +42,15 @@ grep -q E010 err || die "--quiet hides errors"
 
 expect 0 "$MDL" eval run --json --device cpu
 objects 'len(o) == 1 and o[0]["step"] == 4 and o[0]["loss"] > 0 and o[0]["data"].endswith("LICENSE")'
+objects 'o[0]["unit"] == "nats per token" and not o[0]["trained"] and not o[0]["changed"] and o[0]["sets"] == []'
+expect 0 "$MDL" eval run --data "$ROOT/LICENSE" --json --device cpu
+objects 'o[0]["trained"] and o[0]["held_out"] == 0'
+head -c 4000 "$ROOT/LICENSE" > part.txt
+sed 's/data text.*/data text("LICENSE"); validation text("part.txt");/' "$SMALL" > apart.mdl
+cp "$ROOT/LICENSE" .
+expect 0 "$MDL" train apart.mdl --out apart --steps 1 --device cpu
+expect 0 "$MDL" eval apart --json --device cpu
+objects 'o[0]["data"].endswith("/part.txt") and o[0]["sets"][0]["data"] == o[0]["data"] and not o[0]["trained"]'
 expect 0 "$MDL" generate run --prompt 'a "b"' --prompt c --tokens 3 --device cpu --json
 objects 'len(o) == 2 and [x["prompt"] for x in o] == ["a \"b\"", "c"] and all(x["text"] for x in o)'
 expect 0 "$MDL" ablate "$SMALL" batch=2,4 --steps 2 --out table --device cpu --json
