@@ -117,12 +117,23 @@ static bool is_by_positions(const Shard *s, const Node *node, int owner) {
                                         shard_owner_apart(s, node, owner);
 }
 
-int shard_owner_passes(Shard *s, const Node *node, int mesh) {
+// Has its axis parts over this mesh axis and those ahead of it over which the owner passes? Operands may be owned over
+// some of them each, and over no more than its axis divides by.
+static bool owner_divides(Shard *s, const int *passing, int owner, int mesh) {
+  uint32_t cut = 1u << mesh;
+  for (int m = 0; m < mesh; m++) {
+    cut |= passing[m] == owner ? 1u << m : 0;
+  }
+  return shard_divides(s, s->owners.at[owner - 1].axis, cut);
+}
+
+int shard_owner_passes(Shard *s, const Node *node, const int *passing, int mesh) {
   int owner = 0;
   for (int i = 0; i < node->operand_count && owner == 0; i++) {
     owner = held_of(s, node->operands[i]).owner[mesh];
   }
-  return owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner) ? owner : 0;
+  const bool passes = owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner);
+  return passes && owner_divides(s, passing, owner, mesh) ? owner : 0;
 }
 
 // The index as the value has its positions.
