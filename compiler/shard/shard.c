@@ -486,6 +486,7 @@ bool pass_shard(Compilation *c) {
     return c->diag->reports == errors;
   }
   s.memo = map_create(c->arena);
+  s.again = map_create(c->arena);
   s.pieces = map_create(c->arena);
   s.parts = map_create(c->arena);
   shard_forms_find(&s);

@@ -48,6 +48,7 @@ typedef struct Shard {
   bool *placed;           // by value: one of those that fill an axis, place by place, and are added up
   int limit;              // of those values
   Map memo;               // a wish (reshard.c) to what fulfils it
+  Map again;              // what every rank has made anew to what it had
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
   ARRAY(ShardOwner) owners;
