@@ -197,8 +197,8 @@ static void localise_node(Localise *l, NodeId id) {
         AxisId local = in_node(l, graph_node(graph, id), operands, results, graph_node(graph, id)->axes.axis[i]);
         graph_node(graph, id)->axes.axis[i] = local;
       }
-      if (node->op == OP_INSIDE) {  // no operand has the axis
-        axis = local_axis(l, axis, (uint32_t)node->integer);
+      if (node->op == OP_INSIDE) {  // of the index, whatever part of that axis the value has
+        axis = local_axis(l, node->axis, (uint32_t)node->integer);
       }
       if (op_indexes(node->op) && graph->axes.at[axis].mesh) {
         shift_index(l, id, axis);

@@ -191,6 +191,7 @@ static ValueId known_again(Shard *s, ValueId value, const Held *want) {
     held.axis[m] = shape_has(&shape, want->axis[m]) ? want->axis[m] : -1;
   }
   *shard_held(s, made) = held;
+  map_put(&s->again, (uint64_t)made, value);
   *shard_loops_of(s, graph_value(graph, made)->node) = no_loops(true);
   return made;
 }

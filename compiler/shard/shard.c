@@ -212,7 +212,7 @@ void shard_with(Shard *s, NodeId id, uint32_t partial) {
     if (!(s->mapping->active >> m & 1)) {
       continue;
     }
-    passing.owner[m] = shard_owner_passes(s, node, m);
+    passing.owner[m] = shard_owner_passes(s, node, passing.owner, m);
     if (passing.owner[m] || passing.mesh >> m & 1 || shard_passes(s, node, m)) {
       passing.mesh |= 1u << m;
       for (int i = 0; i < node->operand_count && !loops.cause.rule[m]; i++) {
@@ -486,6 +486,7 @@ bool pass_shard(Compilation *c) {
     return c->diag->reports == errors;
   }
   s.memo = map_create(c->arena);
+  s.again = map_create(c->arena);
   s.pieces = map_create(c->arena);
   s.parts = map_create(c->arena);
   shard_forms_find(&s);

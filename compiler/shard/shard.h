@@ -48,6 +48,7 @@ typedef struct Shard {
   bool *placed;           // by value: one of those that fill an axis, place by place, and are added up
   int limit;              // of those values
   Map memo;               // a wish (reshard.c) to what fulfils it
+  Map again;              // what every rank has made anew to what it had
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
   ARRAY(ShardOwner) owners;
@@ -112,9 +113,10 @@ bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial opera
 uint8_t shard_partial_kind(const Node *node);             // what it is then: 1 + ReduceKind
 
 // shard_owned.c
-void shard_owners_find(Shard *s);                                     // before the walk
-int shard_owner_of(Shard *s, const Node *node);                       // that its index stands for, or 0
-int shard_owner_passes(Shard *s, const Node *node, int mesh);         // the owner that its result has, or 0
+void shard_owners_find(Shard *s);                // before the walk
+int shard_owner_of(Shard *s, const Node *node);  // that its index stands for, or 0
+// The owner that its result has over this mesh axis, or 0. `passing`: that over those ahead of it.
+int shard_owner_passes(Shard *s, const Node *node, const int *passing, int mesh);
 bool shard_owner_apart(const Shard *s, const Node *node, int owner);  // no attribute is an axis of the positions
 bool shard_disown(Shard *s, ValueId *value, const Held *want);        // what nobody is to own: a partial sum
 // Where what is owned by parts over an outer mesh axis ends, so it does over those inside: nobody owns such parts

@@ -7,35 +7,38 @@
 // no axes but those of the positions is as small as the index, and is not kept apart any longer.
 #include "compiler/shard/shard.h"
 
-// What ranks have given each other of a value is that value.
-static ValueId root_of(const Graph *graph, ValueId value) {
-  const Node *node = graph_producer(graph, value);
-  while (node && (op_collective(node->op) || node->op == OP_SHARD)) {
-    value = node->operands[0];
-    node = graph_producer(graph, value);
+// What ranks have given each other of a value is that value, and so is what each of them has made again.
+static ValueId root_of(const Shard *s, ValueId value) {
+  while (true) {
+    const Node *node = graph_producer(s->graph, value);
+    const bool given = node && (op_collective(node->op) || node->op == OP_SHARD);
+    const ValueId from = given ? node->operands[0] : (ValueId)map_get_or(&s->again, (uint64_t)value, -1);
+    if (from < 0) {
+      return value;
+    }
+    value = from;
   }
-  return value;
 }
 
-static bool is_integer(const Graph *graph, ValueId value, int64_t number) {
-  const Node *node = graph_producer(graph, root_of(graph, value));
+static bool is_integer(const Shard *s, ValueId value, int64_t number) {
+  const Node *node = graph_producer(s->graph, root_of(s, value));
   return node && node->op == OP_INTEGER && node->integer == number;
 }
 
 // Is the condition that an index is inside of the axis, or what is left of that where more is known?
-static bool says_inside(const Graph *graph, ValueId condition, ValueId index, AxisId axis) {
-  const Node *node = graph_producer(graph, root_of(graph, condition));
+static bool says_inside(const Shard *s, ValueId condition, ValueId index, AxisId axis) {
+  const Node *node = graph_producer(s->graph, root_of(s, condition));
   if (!node || node->operand_count != 2) {
     return false;
   }
   const ValueId a = node->operands[0], b = node->operands[1];
   switch (node->op) {
     case OP_AND:
-      return says_inside(graph, a, index, axis) && says_inside(graph, b, index, axis);
+      return says_inside(s, a, index, axis) && says_inside(s, b, index, axis);
     case OP_LESS_EQUAL:
-      return is_integer(graph, a, 0) && root_of(graph, b) == index;
+      return is_integer(s, a, 0) && root_of(s, b) == index;
     case OP_LESS:
-      return root_of(graph, a) == index && is_integer(graph, b, graph->axes.at[axis].size);
+      return root_of(s, a) == index && is_integer(s, b, s->graph->axes.at[axis].size);
     default:
       return false;
   }
@@ -43,19 +46,19 @@ static bool says_inside(const Graph *graph, ValueId condition, ValueId index, Ax
 
 // Where an index is outside, a product has the first place instead (choose.c): who owns that has the position, and what
 // the index itself looks up is nothing there, as everywhere.
-static ValueId before_clamp(const Graph *graph, ValueId index, AxisId axis) {
-  const Node *node = graph_producer(graph, index);
-  const ValueId before = node && node->op == OP_WHERE ? root_of(graph, node->operands[1]) : -1;
+static ValueId before_clamp(const Shard *s, ValueId index, AxisId axis) {
+  const Node *node = graph_producer(s->graph, index);
+  const ValueId before = node && node->op == OP_WHERE ? root_of(s, node->operands[1]) : -1;
   const bool clamps =
-      before >= 0 && is_integer(graph, node->operands[2], 0) && says_inside(graph, node->operands[0], before, axis);
+      before >= 0 && is_integer(s, node->operands[2], 0) && says_inside(s, node->operands[0], before, axis);
   return clamps ? before : index;
 }
 
 static int owner_number(Shard *s, ValueId index, AxisId axis) {
-  const ValueId root = root_of(s->graph, index);
+  const ValueId root = root_of(s, index);
   for (int i = 0; i < s->owners.count; i++) {
     const ValueId owner = s->owners.at[i].index;
-    if ((owner == root || before_clamp(s->graph, owner, axis) == root) && s->owners.at[i].axis == axis) {
+    if ((owner == root || before_clamp(s, owner, axis) == root) && s->owners.at[i].axis == axis) {
       return i + 1;
     }
   }
@@ -84,7 +87,7 @@ void shard_owners_find(Shard *s) {
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
-      array_push(graph->arena, &s->owners, ((ShardOwner){root_of(graph, node->operands[2]), node->axis}));
+      array_push(graph->arena, &s->owners, ((ShardOwner){root_of(s, node->operands[2]), node->axis}));
     }
   }
   s->early_limit = graph->nodes.count;
@@ -117,12 +120,23 @@ static bool is_by_positions(const Shard *s, const Node *node, int owner) {
                                         shard_owner_apart(s, node, owner);
 }
 
-int shard_owner_passes(Shard *s, const Node *node, int mesh) {
+// Has its axis parts over this mesh axis and those ahead of it over which the owner passes? Operands may be owned over
+// some of them each, and over no more than its axis divides by.
+static bool owner_divides(Shard *s, const int *passing, int owner, int mesh) {
+  uint32_t cut = 1u << mesh;
+  for (int m = 0; m < mesh; m++) {
+    cut |= passing[m] == owner ? 1u << m : 0;
+  }
+  return shard_divides(s, s->owners.at[owner - 1].axis, cut);
+}
+
+int shard_owner_passes(Shard *s, const Node *node, const int *passing, int mesh) {
   int owner = 0;
   for (int i = 0; i < node->operand_count && owner == 0; i++) {
     owner = held_of(s, node->operands[i]).owner[mesh];
   }
-  return owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner) ? owner : 0;
+  const bool passes = owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner);
+  return passes && owner_divides(s, passing, owner, mesh) ? owner : 0;
 }
 
 // The index as the value has its positions.

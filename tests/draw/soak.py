@@ -97,7 +97,9 @@ def main():
     soak.say()
     for kind, count in soak.symptoms.most_common():
         print(f"  {count} times {kind}")
-    sys.exit(1 if soak.sums["failures"] or soak.sums["programs"] < 19 * soak.sums["refused"] else 0)
+    s = soak.sums
+    blind = s["programs"] < 19 * s["refused"] or s["combinations"] < 9 * s["unfinite"] or not s["combinations"]
+    sys.exit(1 if s["failures"] or blind else 0)
 
 
 if __name__ == "__main__":
