@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/units.h"
 #include "runtime/ablate.h"
+#include "runtime/json_guard.h"
 
 enum { COLUMNS_MAX = CHOICES_MAX + 24 };
 
@@ -418,14 +419,26 @@ static json_t *row_json(const Ablate *ablate, int at) {
   return line;
 }
 
+typedef struct {
+  const Ablate *ablate;
+  int row;
+  char *text;
+} Recording;
+
+static void record_work(void *context) {
+  Recording *recording = context;
+  json_t *line = row_json(recording->ablate, recording->row);
+  recording->text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+  json_decref(line);
+}
+
 bool ablate_record(const Ablate *ablate, int row, Buffer *out) {
-  json_t *line = row_json(ablate, row);
-  char *text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-  if (text) {
+  Recording recording = {.ablate = ablate, .row = row};
+  char *text = json_guarded(record_work, &recording) ? recording.text : NULL;
+  const bool made = text != NULL;
+  if (made) {
     buffer_format(out, "%s\n", text);
   }
-  const bool done = text && !out->failed;
-  free(text);
-  json_decref(line);
-  return done;
+  json_guard_free(text);
+  return made && !out->failed;
 }

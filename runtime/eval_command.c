@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/plain.h"
+#include "runtime/json_guard.h"
 #include "runtime/mdl.h"
 
 const Option eval_options[EVAL_OPTION_COUNT] = {
@@ -62,6 +63,17 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
                    "seconds", result->seconds, "outputs", values, "sets", sets);
 }
 
+typedef struct {
+  const MdlEvaluation *result;
+  const EvalOutputs *outputs;
+  json_t *made;
+} EvalSaying;
+
+static void eval_work(void *context) {
+  EvalSaying *saying = context;
+  saying->made = eval_json(saying->result, saying->outputs);
+}
+
 // Of a loss that is not in nats per token nothing is known of one token, or of one byte.
 static void print_measures(const MdlEvaluation *result) {
   printf("loss           %.6f%s%s\n", result->loss, isnan(result->perplexity) ? ", " : " ", result->unit);
@@ -94,7 +106,8 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
     return (int)error.status;
   }
   if (eval->json) {
-    return json_line(stdout, eval_json(&result, &outputs)) ? STATUS_DONE : STATUS_MEMORY;
+    EvalSaying saying = {.result = &result, .outputs = &outputs};
+    return json_guarded(eval_work, &saying) && json_line(stdout, saying.made) ? STATUS_DONE : STATUS_MEMORY;
   }
   printf("step           %lld\n", (long long)result.step);
   print_measures(&result);

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime/json_guard.h"
+
 typedef struct {
   Arena *arena;
   const json_t *config;
@@ -251,48 +253,76 @@ static json_t *value_json(const Value *value) {
   }
 }
 
-// Puts a value at a path of names with dots, in objects that are made where they lack.
-static void put(Arena *arena, json_t *object, const char *key, json_t *value) {
+// Puts a value at a path of names with dots, in objects that are made where they lack. False: no memory, also where
+// that is why there is no value.
+static bool put(Arena *arena, json_t *object, const char *key, json_t *value) {
   const char *dot = strchr(key, '.');
   if (!dot) {
-    json_object_set_new(object, key, value);
-    return;
+    return json_object_set_new(object, key, value) == 0;
   }
   const char *first = arena_format(arena, "%.*s", (int)(dot - key), key);
-  if (!json_is_object(json_object_get(object, first))) {
-    json_object_set_new(object, first, json_object());
+  if (!json_is_object(json_object_get(object, first)) && json_object_set_new(object, first, json_object()) != 0) {
+    json_decref(value);
+    return false;
   }
-  put(arena, json_object_get(object, first), dot + 1, value);
+  return put(arena, json_object_get(object, first), dot + 1, value);
+}
+
+typedef struct {
+  const json_t *from;
+  json_t *made;
+} Copying;
+
+static void copy_work(void *context) {
+  Copying *copying = context;
+  copying->made = copying->from ? json_deep_copy(copying->from) : json_object();
+}
+
+// Of the lines that are written, and of those that are where config.json has nothing.
+static bool put_lines(Scope *names, json_t *made, Error *error) {
+  const Mapping *mapping = names->mapping;
+  for (int i = 0; i < mapping->lines.count; i++) {
+    const MappingLine *line = &mapping->lines.at[i];
+    Value value;
+    const bool adds = line->kind == MAPPING_ADD && hf_value(names->arena, made, line->name).kind == VALUE_NONE;
+    if (line->kind != MAPPING_WRITE && !adds) {
+      continue;
+    }
+    if (!evaluate_number(names, line->formula, &value, error)) {
+      return false;
+    }
+    const bool said = value.kind != VALUE_NONE || !strchr(line->name, '.');  // inside of objects null is left out
+    if (said && !put(names->arena, made, line->name, value_json(&value))) {
+      return error_set(error, 3, "no memory for config.json");
+    }
+  }
+  return true;
 }
 
 bool config_make(Arena *arena, const Mapping *mapping, const ModelNumbers *numbers, const json_t *kept,
                  const char *dtype, json_t **config, Error *error) {
   Scope names = {.arena = arena, .numbers = numbers, .mapping = mapping};
-  json_t *made = kept ? json_deep_copy(kept) : json_object();
-  bool done = made || error_set(error, 3, "no memory for config.json");
-  for (int i = 0; done && i < mapping->lines.count; i++) {
-    const MappingLine *line = &mapping->lines.at[i];
-    Value value;
-    const bool adds = line->kind == MAPPING_ADD && hf_value(arena, made, line->name).kind == VALUE_NONE;
-    if (line->kind != MAPPING_WRITE && !adds) {
-      continue;
-    }
-    done = evaluate_number(&names, line->formula, &value, error);
-    if (done && (value.kind != VALUE_NONE || !strchr(line->name, '.'))) {  // inside of objects null is left out
-      put(arena, made, line->name, value_json(&value));
-    }
+  Copying copying = {.from = kept};
+  if (!json_guarded(copy_work, &copying) || !copying.made) {
+    return error_set(error, 3, "no memory for config.json");
   }
-  if (!done) {
+  json_t *made = copying.made;
+  if (!put_lines(&names, made, error)) {
     json_decref(made);
     return false;
   }
+  bool done = true;
   if (mapping->architecture) {
-    put(arena, made, "model_type", json_string(mapping->type));
-    put(arena, made, "architectures", json_pack("[s]", mapping->architecture));
+    done = put(arena, made, "model_type", json_string(mapping->type)) &&
+           put(arena, made, "architectures", json_pack("[s]", mapping->architecture));
   }
   if (dtype) {
     json_object_del(made, "dtype");
-    put(arena, made, "torch_dtype", json_string(dtype));
+    done = done && put(arena, made, "torch_dtype", json_string(dtype));
+  }
+  if (!done) {
+    json_decref(made);
+    return error_set(error, 3, "no memory for config.json");
   }
   *config = made;
   return true;

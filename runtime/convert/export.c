@@ -12,6 +12,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
+#include "runtime/json_guard.h"
 
 enum { TEXT_MAX = 64 << 20, PARTS_MAX = 100 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -364,13 +365,26 @@ static bool shard_write(Export *x, const char *name, int first, int count, Error
   return done;
 }
 
+typedef struct {
+  const json_t *root;
+  char *text;
+} Dumping;
+
+static void dump_work(void *context) {
+  Dumping *dumping = context;
+  dumping->text = json_dumps(dumping->root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
+}
+
 static bool json_write(const char *directory, const char *name, json_t *root, Error *error) {
-  char path[IO_PATH_MAX],
-      *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15)) : NULL;
-  const bool done = (text || error_set(error, 3, "no memory for %s", name)) &&
-                    io_path(path, error, "%s/%s", directory, name) &&
-                    io_replace_file(NULL, path, text, strlen(text), error);
-  free(text);
+  char path[IO_PATH_MAX];
+  Dumping dumping = {.root = root};
+  char *text = root && json_guarded(dump_work, &dumping) ? dumping.text : NULL;
+  if (!text) {
+    return error_set(error, 3, "no memory for %s", name);
+  }
+  const bool done =
+      io_path(path, error, "%s/%s", directory, name) && io_replace_file(NULL, path, text, strlen(text), error);
+  json_guard_free(text);
   return done;
 }
 
@@ -401,11 +415,12 @@ static bool export_tensors(Export *x, Error *error) {
     const int count = shard_count_from(x, at);
     const char *single = x->options->peft ? PEFT_WEIGHTS : "model.safetensors";
     const char *name = files == 1 ? single : arena_format(x->arena, "model-%05d-of-%05d.safetensors", ++number, files);
-    for (int i = at; i < at + count; i++) {
-      json_object_set_new(map, x->pairs.at[i].name, json_string(name));
+    for (int i = at; done && i < at + count; i++) {
+      done = json_object_set_new(map, x->pairs.at[i].name, json_string(name)) == 0 ||
+             error_set(error, 3, "no memory to say where '%.100s' is", x->pairs.at[i].name);
       x->result->bytes += pair_bytes(x, &x->pairs.at[i]);
     }
-    done = shard_write(x, name, at, count, error);
+    done = done && shard_write(x, name, at, count, error);
     at += count;
   }
   x->result->files = files;

@@ -105,6 +105,7 @@ static int count_of(const Choice *c, const Pairs *pairs, const char *word) {
 }
 
 // The last word of a module stands for all that end so; where some of these have no adapter, whole names are said.
+// NULL: no memory.
 static json_t *target_modules(const Choice *c) {
   json_t *names = json_array();
   for (int i = 0; i < c->kept->count; i++) {
@@ -117,8 +118,9 @@ static json_t *target_modules(const Choice *c) {
     json_array_foreach(names, n, said) {
       there |= strcmp(json_string_value(said), name) == 0;
     }
-    if (!there) {
-      json_array_append_new(names, json_string(name));
+    if (!there && json_array_append_new(names, json_string(name)) != 0) {
+      json_decref(names);
+      return NULL;
     }
   }
   return names;
@@ -164,8 +166,8 @@ bool export_peft(Saved *saved, const Mapping *model, Pairs *pairs, json_t **conf
   }
   const char *from = base_model(saved);
   *base = from != NULL;
-  json_object_set_new(*config, "target_modules", target_modules(&c));
-  json_object_set_new(*config, "fan_in_fan_out", json_boolean(stored_in_out(&c)));
-  json_object_set_new(*config, "base_model_name_or_path", from ? json_string(from) : json_null());
-  return true;
+  return (json_object_set_new(*config, "target_modules", target_modules(&c)) == 0 &&
+          json_object_set_new(*config, "fan_in_fan_out", json_boolean(stored_in_out(&c))) == 0 &&
+          json_object_set_new(*config, "base_model_name_or_path", from ? json_string(from) : json_null()) == 0) ||
+         error_set(error, 3, "no memory for " PEFT_CONFIG);
 }

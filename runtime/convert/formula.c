@@ -269,6 +269,9 @@ const char *value_text(Arena *arena, const Value *value) {
     default:
       break;
   }
+  if (fabs(value->number) < 1e15 && value->number == floor(value->number)) {  // a size has no exponent
+    return arena_format(arena, "%.0f", value->number);
+  }
   for (int digits = 6; digits < 17; digits++) {  // the fewest that say it
     const char *text = arena_format(arena, "%.*g", digits, value->number);
     if (strtod(text, NULL) == value->number) {

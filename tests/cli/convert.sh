@@ -48,6 +48,11 @@ round gemma "vocab = 256, embed = 16, layers = 2, group = 2, hd = 8, ffn = 24"
 round qwen3 "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 8, ffn = 24"
 round mixtral "vocab = 256, embed = 16, layers = 2, kv_heads = 2, group = 2, hd = 4, ffn = 24, experts = 4"
 round olmoe "vocab = 256, embed = 16, layers = 2, heads = 2, hd = 8, ffn = 24, experts = 4, choice = 2"
+# A size of a million is written as a text takes it, not as 1e+06.
+cp -r llama-hf million-hf
+sed -i 's/"vocab_size": 256/"vocab_size": 1000000/' million-hf/config.json
+expect 1 "$MDL" convert million-hf -o million
+mentions err "'model.embed_tokens.weight' is [256, 16] there, [1000000, 16] is wanted"
 text tied.mdl llama "$SIZES, tied = true, biased = true"
 train tied.mdl --recipe own --out tied-run --device cpu
 expect 0 "$MDL" convert tied-run --to hf -o tied-hf

@@ -17,6 +17,25 @@ if ! ldd "$MDL" | grep -q asan; then  # its shadow takes more than any limit her
     expect 3 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number FAIL_ALWAYS=1 "$MDL" train "$SMALL" --steps 1 --out starved
     mentions err "no memory to compile"
   done
+  # Weights for others are whole, or it is told that they are not: neither the index of shards nor config.json lacks a line.
+  head -c 2000 "$ROOT/LICENSE" > short.txt
+  { cat "$ROOT/models/llama.mdl"
+    echo 'recipe own { model llama(vocab = 100000, embed = 2, layers = 1, kv_heads = 1, group = 1, hd = 2, ffn = 4);'
+    echo 'data text("short.txt", tokenizer = bytes); batch = 1; seq = 8; steps = 1; optimizer sgd(lr = constant(1e-2)); }'
+  } > wide.mdl
+  expect 0 "$MDL" train wide.mdl --recipe own --device cpu --out wide
+  expect 0 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_COUNT=made "$MDL" convert wide --to hf -o hf --shard 1
+  for ((number = $(cat made); number > $(cat made) - 300; number -= 3)); do
+    status=0
+    LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number "$MDL" convert wide --to hf -o hf-less --shard 1 > out 2> err ||
+      status=$?
+    case $status in
+      0) diff -r hf hf-less || die "without allocation $number of $(cat made) it is another" ;;
+      3) [ ! -e hf-less ] || die "allocation $number of $(cat made): it was made, with status 3" ;;
+      *) die "allocation $number of $(cat made): status $status" ;;
+    esac
+    rm -rf hf-less
+  done
 fi
 
 python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }
