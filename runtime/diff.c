@@ -121,7 +121,9 @@ bool diff_tensors(Diff *diff, const DiffTensor *a, const DiffTensor *b, const Di
   if (options->all) {
     fprintf(options->out, "%s %-46s %-20s error %-8.2g budget %-8.2g", beyond ? "\xe2\x9c\x97" : " ", facts->what,
             facts->line, error, budget);
-    fprintf(options->out, budget > 0 ? " %.3g of it" : "", budget > 0 ? error / budget : 0);
+    if (budget > 0) {
+      fprintf(options->out, " %.3g of it", error / budget);
+    }
     if (allowed > 0) {
       fprintf(options->out, "; %lld of %lld elements differ as their gradients may", (long long)allowed,
               (long long)a->count);

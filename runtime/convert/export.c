@@ -108,7 +108,9 @@ static bool part_make(Export *x, Error *error) {
   }
   for (int n = 0; n < PARTS_MAX; n++) {
     char more[16] = "";
-    snprintf(more, sizeof more, n > 0 ? "-%d" : "", n);
+    if (n > 0) {
+      snprintf(more, sizeof more, "-%d", n);
+    }
     if (!io_path(x->part, error, "%s.part-%ld%s", x->out, (long)getpid(), more)) {
       return false;
     }
