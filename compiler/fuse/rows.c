@@ -339,16 +339,19 @@ static void sort_node(Rows *r, NodeId id) {
 
 // Of a segment, what others read in rows leaves it so.
 static void return_results(Rows *r, RegionId region) {
-  ValueList *results = &r->graph->regions.at[region].results;
-  for (int i = 0; i < results->count; i++) {
-    const ValueId value = results->at[i];
+  const ValueList results = r->graph->regions.at[region].results;
+  ValueId *made = ARENA_ARRAY(r->c->arena, ValueId, results.count + 1);
+  bool *zero = ARENA_ARRAY(r->c->arena, bool, results.count + 1);
+  for (int i = 0; i < results.count; i++) {
+    const ValueId value = results.at[i];
     const bool own = value < r->limit && r->inside[value] == value && order_of(r, value) >= 0;
-    const bool zero = !own || rows_zero_without(r, value);
-    if (own && (r->leaves[value] || !r->segment[region] || !zero)) {
-      const ValueId made = rows_outside(r, value);
-      r->order[value] = zero ? r->order[value] : 0;  // others read it as it is outside
-      results = &r->graph->regions.at[region].results;
-      results->at[i] = made;
+    zero[i] = !own || rows_zero_without(r, value);
+    made[i] = own && (r->leaves[value] || !r->segment[region] || !zero[i]) ? rows_outside(r, value) : -1;
+  }
+  for (int i = 0; i < results.count; i++) {  // once none is made of another any more
+    if (made[i] >= 0) {
+      r->order[results.at[i]] = zero[i] ? r->order[results.at[i]] : 0;  // others read it as it is outside
+      r->graph->regions.at[region].results.at[i] = made[i];
     }
   }
 }
