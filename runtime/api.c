@@ -350,8 +350,7 @@ MdlStatus mdl_verify(const char *path, FILE *out, int64_t *damaged, MdlError *to
   return api_result(done, &error, to);
 }
 
-// A line of its own for each note, and none where nothing was made.
-static void notes_put(FILE *out, bool done, Buffer *notes) {
+void api_notes(FILE *out, bool done, Buffer *notes) {
   char *rest = notes->text;
   for (char *line = NULL; out && done && rest && (line = strsep(&rest, "\n")) && *line;) {
     fputs("note: ", out);
@@ -380,7 +379,7 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
       .template = options->chat_template};
   const bool done = api_list("files", options->files, options->file_count, &error) &&
                     api_given("out", options->out, &error) && token_writer_run(&writer, &facts, &error);
-  notes_put(options->notes, done, &doubts);
+  api_notes(options->notes, done, &doubts);
   *result = (MdlEncoded){.bytes = facts.read.bytes,
                          .text_bytes = facts.read.text_bytes,
                          .documents = facts.read.documents,
@@ -407,7 +406,7 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
       .vocabulary = options->vocabulary};
   const bool done = api_list("files", options->files, options->file_count, &error) &&
                     api_given("out", options->out, &error) && bpe_train_run(&train, &facts, &error);
-  notes_put(options->notes, done, &doubts);
+  api_notes(options->notes, done, &doubts);
   *result = (MdlTokenizerResult){.bytes = facts.read.bytes,
                                  .text_bytes = facts.read.text_bytes,
                                  .documents = facts.read.documents,

@@ -2,6 +2,7 @@
 #ifndef MDL_RUNTIME_API_INTERNAL_H
 #define MDL_RUNTIME_API_INTERNAL_H
 
+#include "base/buffer.h"
 #include "base/numeric.h"
 #include "compiler/plan/options.h"
 #include "runtime/mdl.h"
@@ -29,6 +30,9 @@ bool api_list(const char *name, const char *const *list, int count, Error *error
 
 // The lists of the options of compiling.
 bool api_compile_lists(const MdlCompileOptions *options, Error *error);
+
+// A line of its own for each note, and none where nothing was made. Frees them.
+void api_notes(FILE *out, bool done, Buffer *notes);
 
 // The status of a call, its message copied to the caller.
 MdlStatus api_result(bool done, const Error *from, MdlError *to);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "runtime/api_internal.h"
+#include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
@@ -108,6 +109,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
   Evaluation evaluation = {0};
   ShownList shown = {0};
   MdlEvaluation known = {0};
+  Buffer doubts = {0};
   options = options ? options : &(MdlEvaluateOptions){0};
   const Backend *backend = backend_choose(options->device, 1, &error);
   const RestoreOptions restore = {(int)options->threads, PROGRAM_EVALUATE, options->trust, options->trunk};
@@ -118,6 +120,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               evaluation_data(restored.set, options->data, &data, &error) &&
               evaluation_tokenizer(&restored, options->data, data, &error) &&
               evaluation_known(&restored, options->data, data, &known, &error) &&
+              (!options->data || data_doubts(data, &doubts, &error)) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
               validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
@@ -145,6 +148,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
     }
     evaluation_sets(&validation, data, result);
   }
+  api_notes(options->notes, done, &doubts);
   shown_close(&shown);
   validation_close(&validation);
   data_close(data);

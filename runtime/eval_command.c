@@ -100,7 +100,8 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
                                 .trust = eval->trust,
                                 .trunk = eval->trunk,
                                 .output = eval_keep,
-                                .context = &outputs};
+                                .context = &outputs,
+                                .notes = stderr};
   if (mdl_evaluate(arguments->at[0], &options, &result, &error)) {
     fprintf(stderr, "mdl: %s\n", error.text);
     return (int)error.status;

@@ -207,6 +207,7 @@ typedef struct {
   // as `name.0` and so on, once the evaluation is done; NULL: nobody is told. The name lasts until the call returns.
   void (*output)(void *context, const char *name, double value);
   void *context;
+  FILE *notes;  // where doubts about `data` go, such as that it is hardly text; NULL: nowhere
 } MdlEvaluateOptions;
 
 typedef struct {

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -288,10 +289,8 @@ bool run_write_tuning(const Run *run, const char *text, Error *error) {
 }
 
 static const char *from_anywhere(Arena *arena, const char *path) {
-  char *found = path ? realpath(*path ? path : ".", NULL) : NULL;
-  const char *kept = found ? arena_format(arena, "%s", found) : path;
-  free(found);
-  return kept;
+  char found[PATH_MAX];  // which takes no memory that could be missing
+  return path && realpath(*path ? path : ".", found) ? arena_format(arena, "%s", found) : path;
 }
 
 // The same plans, which know the files of the run by absolute paths.

@@ -1,4 +1,5 @@
 // train_resume.c: with what a run is gone on, and what is said of it.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,10 +399,10 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
 
 // --restart moves the checkpoints that there are, also one that those to come would name.
 static bool frozen_stays(const Trainer *t, Error *error) {
-  char *run = t->options->restart && t->frozen ? realpath(t->run.path, NULL) : NULL;
+  char found[PATH_MAX];
+  const char *run = t->options->restart && t->frozen ? realpath(t->run.path, found) : NULL;
   const size_t length = run ? strlen(run) : 0;
   const bool moves = run && strncmp(t->frozen->from, run, length) == 0 && t->frozen->from[length] == '/';
-  free(run);
   return !moves || error_set(error, 2,
                              "checkpoints that leave out frozen parameters would name %s, which --restart moves: begin "
                              "in another directory, --out, or leave --save-trained out",

@@ -64,7 +64,7 @@ ON_OUTPUT = CFUNCTYPE(None, c_void_p, c_char_p, c_double)
 
 class MdlEvaluateOptions(ctypes.Structure):
     _fields_ = [("device", c_char_p), ("data", c_char_p), ("batches", c_int64), ("threads", c_int64),
-                ("trust", c_bool), ("trunk", c_char_p), ("output", ON_OUTPUT), ("context", c_void_p)]
+                ("trust", c_bool), ("trunk", c_char_p), ("output", ON_OUTPUT), ("context", c_void_p), ("notes", c_void_p)]
 
 
 class MdlEvaluationSet(ctypes.Structure):

@@ -137,8 +137,8 @@ static bool mix_open(const DataOptions *options, Data **data, Error *error) {
 
 // The sources with a file in the place of those to train on: read as they were where there was one, else as text.
 static bool described_with(const DataOptions *options, char **described, Error *error) {
-  char *const found = realpath(options->file, NULL);
-  const char *const file = found ? found : options->file;
+  char found[PATH_MAX];
+  const char *const file = realpath(options->file, found) ? found : options->file;
   const bool alone = training_lines(options->path) == 1;
   Buffer text = {0};
   SourceLine line;
@@ -158,7 +158,6 @@ static bool described_with(const DataOptions *options, char **described, Error *
                     line.options ? "\t" : "", line.options ? line.options : "");
     }
   }
-  free(found);
   *described = text.text;
   return !text.failed || error_set(error, 3, "no memory");
 }

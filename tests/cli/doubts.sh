@@ -157,6 +157,11 @@ for loss in "mean(cross_entropy(logits, targets over vocab)) + 1e-4 * mean(z_los
   mentions out "nats per token"
 done
 
+expect 0 "$MDL" eval loss --data nul.txt
+mentions err "note: nul.txt is hardly text in UTF-8"
+expect 0 "$MDL" eval loss --data text.txt
+! grep -q "note" err || die "text is said to be hardly any"
+
 # Directories in the place of a run.
 mkdir -p weights all
 echo '{}' > weights/config.json
