@@ -19,7 +19,7 @@ long() {  # PARTS TIMES: for a part of the seconds, or so many times FUZZ_COUNT
 texts="tests/programs tests/fmt examples"  # each is compiled under all its layouts first
 [ -n "${TESTS_SHORT:-}" ] || texts="tests/programs tests/layouts tests/ir tests/fmt models examples"
 cd "$ROOT"
-"$BUILD/tests/fuzz" --check tests/fuzz/found tests/errors tests/fmt
+"$BUILD/tests/fuzz" --check --limit "${LIMIT:-10}" tests/fuzz/found tests/errors tests/fmt
 # shellcheck disable=SC2046,SC2086
 "$BUILD/tests/fuzz" $(long 1 1) --seed "${SEED:-$(date +%j)}" --limit "${LIMIT:-10}" --out "$WORK" $texts
 # shellcheck disable=SC2046
