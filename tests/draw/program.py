@@ -63,7 +63,8 @@ class Program:
         self.most = MOST_ELEMENTS
         if long.random() < 0.15:  # rows that begin on whole memory lines, or are longer than a block of a kernel
             self.sizes = {axis: min(size, 4) for axis, size in self.sizes.items()}
-            self.sizes[long.choice(["a", "a", "b", "v", "seq"])] = long.choice([257, 259, 264, 290, 301, 528])
+            axis = long.choice(["a", "a", "b", "v", "seq"])  # there may be matrices of `a` and its like, and more
+            self.sizes[axis] = long.choice([290, 301, 528] if axis == "v" else [257, 259, 264])
             self.most = 8 * MOST_ELEMENTS
         self.sizes["batch"] = self.random.choice([8, 8, 8, 12, 6, 4])
         self.add_like("key", "seq")
