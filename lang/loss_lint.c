@@ -32,12 +32,6 @@ static Span asked_for(const Elaborator *e, const Node *node) {
 
 // --- probabilities in place of logits ---
 
-// x / sum(x over axis), as softmax ends: numbers that sum to 1.
-static bool is_shares(const Graph *graph, const Node *node, AxisId axis) {
-  const Node *sum = node->op == OP_DIV ? graph_producer(graph, node->operands[1]) : NULL;
-  return sum && sum->op == OP_SUM && sum->operands[0] == node->operands[0] && shape_has(&sum->axes, axis);
-}
-
 static bool is_zero(const Graph *graph, ValueId value) {
   const Node *node = graph_producer(graph, value);
   return node && ((node->op == OP_CONST && node->number == 0) || (node->op == OP_INTEGER && node->integer == 0));
@@ -55,7 +49,8 @@ static void check_logits(Elaborator *e, const Node *take) {
   if (renamed && renamed->op == OP_RENAME && renamed->axis2 == axis) {
     axis = renamed->axis;
   }
-  const bool shares = maker && is_shares(graph, maker, axis), gate = maker && maker->op == OP_SIGMOID;
+  const Node *sum = maker ? graph_shares(graph, maker) : NULL;
+  const bool shares = sum && shape_has(&sum->axes, axis), gate = maker && maker->op == OP_SIGMOID;
   if (maker && is_relu(graph, maker)) {
     Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, take),
                                     "`cross_entropy` takes logits of any sign, and these are never below 0");

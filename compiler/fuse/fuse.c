@@ -362,8 +362,7 @@ static void list_messages(Emitter *o) {
   o->before = ARENA_ARRAY(o->f->c->arena, NodeId, graph->nodes.count + 1);
   for (int i = 0; i < o->f->nodes.count; i++) {
     const NodeId id = o->f->nodes.at[i];
-    const Op op = graph_node(graph, id)->op;
-    if (op == OP_SEND || op == OP_RECEIVE) {
+    if (op_message(graph_node(graph, id)->op)) {
       o->before[id] = last;
       last = id;
     }

@@ -380,7 +380,7 @@ static void pass_through(Grouper *g, NodeId id) {
     level = from > level ? from : level;
   }
   level += op_alias(node->op) || op_leaf(node->op) || node->op == OP_PACK ? 0 : 1;
-  if (node->op == OP_SEND || node->op == OP_RECEIVE) {  // what comes may depend on what was sent before
+  if (op_message(node->op)) {  // what comes may depend on what was sent before
     level = level > g->messages ? level : g->messages;
     g->messages = level + (node->op == OP_SEND);
   }

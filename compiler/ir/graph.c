@@ -267,6 +267,11 @@ const Node *graph_quantise(const Graph *graph, ValueId value) {
   return node && node->op == OP_QUANTISE ? node : NULL;
 }
 
+const Node *graph_shares(const Graph *graph, const Node *node) {
+  const Node *sum = node->op == OP_DIV ? graph_producer(graph, node->operands[1]) : NULL;
+  return sum && sum->op == OP_SUM && sum->operands[0] == node->operands[0] ? sum : NULL;
+}
+
 void graph_count_uses(const Graph *graph, RegionId region, int *uses) {
   const Region *at = &graph->regions.at[region];
   for (int i = 0; i < at->nodes.count; i++) {

@@ -258,6 +258,8 @@ AxisId axis_whole(const Graph *graph, AxisId axis);               // of which it
 bool graph_is_backward(const Graph *graph, const Node *node);     // of a kernel: all of it
 ValueId graph_inside_segment(const Graph *graph, ValueId value);  // behind results of segments, what is made in them
 const Node *graph_quantise(const Graph *graph, ValueId value);    // that makes the value, in a kernel too; else NULL
+// Of shares, x / sum(x over axes), the sum, as softmax ends: they sum to 1 over its axes. NULL: the node is none.
+const Node *graph_shares(const Graph *graph, const Node *node);
 // Adds to `uses`, by value, how many operands of nodes and results of regions it is, in a region and those inside of
 // it.
 void graph_count_uses(const Graph *graph, RegionId region, int *uses);

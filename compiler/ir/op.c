@@ -93,6 +93,10 @@ bool op_fusable(Op op) {
   return has(op, ELEMENTWISE | REDUCTION | RANDOM);
 }
 
+bool op_message(Op op) {
+  return op == OP_SEND || op == OP_RECEIVE;
+}
+
 bool op_list(Op op) {
   return op_region(op) && !has(op, KERNEL);
 }

@@ -46,10 +46,11 @@ typedef enum {
   ATTRIBUTE_FIGURES = ATTRIBUTE_INTEGER | ATTRIBUTE_NUMBER
 } Attribute;
 
-int op_needed(Op op);   // Attributes that are set in every such node; a figure is what the node is, and may be 0
-int op_used(Op op);     // and those that may be set
-bool op_offset(Op op);  // the integer is a place along an axis
-bool op_each(Op op);    // one of the axes for each operand: an axis may come twice
-bool op_region(Op op);  // has a region
+int op_needed(Op op);    // Attributes that are set in every such node; a figure is what the node is, and may be 0
+int op_used(Op op);      // and those that may be set
+bool op_offset(Op op);   // the integer is a place along an axis
+bool op_each(Op op);     // one of the axes for each operand: an axis may come twice
+bool op_message(Op op);  // to or from another stage of a pipeline: these stay in their order
+bool op_region(Op op);   // has a region
 
 #endif

@@ -120,19 +120,13 @@ void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisI
   }
 }
 
-// The axis of `shares`, x / sum(x over it), along which they sum to 1; -1: the node is none.
-static AxisId shared_out(const Graph *graph, const Node *shares) {
-  const Node *sum = shares->op == OP_DIV ? graph_producer(graph, shares->operands[1]) : NULL;
-  return sum && sum->op == OP_SUM && sum->operands[0] == shares->operands[0] && sum->axes.count == 1 ? sum->axes.axis[0]
-                                                                                                     : -1;
-}
-
 void warn_queries(const Compilation *c, const Node *dot) {
   const Graph *graph = c->graph;
   for (int i = 0; c->program == PROGRAM_TRAIN && dot->axes.count == 1 && i < 2; i++) {
     const AxisId key = dot->axes.axis[0];
     const Node *shares = graph_producer(graph, dot->operands[i]);
-    const AxisId query = shares ? shared_out(graph, shares) : -1;
+    const Node *sum = shares ? graph_shares(graph, shares) : NULL;
+    const AxisId query = sum && sum->axes.count == 1 ? sum->axes.axis[0] : -1;
     if (query < 0 || query == key || !is_renamed(graph, query, key) || !is_place_of(graph, query, "tokens") ||
         !is_place_of(graph, query, "targets") || !told_each(c, dot, query)) {
       continue;
