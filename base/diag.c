@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 
 enum { DIAG_LIMIT = 100, TAB_WIDTH = 4, SNIPPET_WIDTH = 160, SNIPPET_BEFORE = 60, GUTTER = 5 };
 
@@ -496,18 +497,48 @@ static void json_append(void *array, const Diag *diag, const Diagnostic *d) {
   json_array_append_new(array, json_diagnostic(diag, d));
 }
 
-void diag_print_json(const Diag *all, FILE *out) {
+static json_t *json_all(void *diag) {
   json_t *array = json_array();
-  diag_each(all, json_append, array);
-  json_dumpf(array, out, JSON_INDENT(2));
-  fputc('\n', out);
-  json_decref(array);
+  diag_each(diag, json_append, array);
+  return array;
 }
 
-static void json_print(void *out, const Diag *diag, const Diagnostic *d) {
-  json_line(out, json_diagnostic(diag, d));
+bool diag_print_json(const Diag *all, FILE *out) {
+  char *text = json_made(json_all, (void *)all, JSON_INDENT(2));
+  const bool made = text != NULL;
+  if (made) {
+    fprintf(out, "%s\n", text);
+  }
+  json_guard_free(text);
+  return made;
 }
 
-void diag_print_lines(const Diag *all, FILE *out) {
-  diag_each(all, json_print, out);
+typedef struct {
+  FILE *out;
+  const Diag *diag;
+  const Diagnostic *of;
+  bool failed;
+} Lines;
+
+static json_t *json_said(void *context) {
+  const Lines *lines = context;
+  return json_diagnostic(lines->diag, lines->of);
+}
+
+static void json_print(void *context, const Diag *diag, const Diagnostic *d) {
+  Lines *lines = context;
+  lines->diag = diag;
+  lines->of = d;
+  char *text = json_made(json_said, lines, JSON_COMPACT | JSON_REAL_PRECISION(9));
+  if (text) {
+    fprintf(lines->out, "%s\n", text);
+  }
+  lines->failed |= !text;
+  json_guard_free(text);
+}
+
+bool diag_print_lines(const Diag *all, FILE *out) {
+  Lines lines = {.out = out};
+  diag_each(all, json_print, &lines);
+  return !lines.failed;
 }

@@ -91,8 +91,9 @@ Diag diag_shown(const Diag *diag);
 
 // Those that are shown in order of place, as text (colour: ANSI escapes) or as one JSON array.
 void diag_print(const Diag *diag, FILE *out, bool colour);
-void diag_print_json(const Diag *diag, FILE *out);
-void diag_print_lines(const Diag *diag, FILE *out);  // the same objects, each in a line
+// False: memory was missing, and objects are too.
+bool diag_print_json(const Diag *diag, FILE *out);
+bool diag_print_lines(const Diag *diag, FILE *out);  // the same objects, each in a line
 
 // The same one by one, for other forms.
 void diag_each(const Diag *diag, void (*each)(void *context, const Diag *diag, const Diagnostic *one), void *context);

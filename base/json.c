@@ -2,10 +2,10 @@
 #include "base/json.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/json_guard.h"
 
 // The bytes of the character that begins here; 0: none does.
 static size_t character(const char *text, size_t length) {
@@ -43,13 +43,13 @@ json_t *json_finite(double number) {
 }
 
 bool json_line(FILE *out, json_t *line) {
-  char *text = line ? json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
+  char *text = json_dumped(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
   json_decref(line);
   if (!text) {
     return false;
   }
   fprintf(out, "%s\n", text);
   fflush(out);
-  free(text);
+  json_guard_free(text);
   return true;
 }

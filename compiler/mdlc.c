@@ -83,11 +83,11 @@ static int check_main(Arena *arena, const void *values, const OptionList *argume
     }
     bool good = compile_check(arena, diag, &options);
     if (check->json) {
-      diag_print_lines(diag, stdout);
+      diag->no_memory |= !diag_print_lines(diag, stdout);
     } else if (!check->quiet) {
       command_show(&check->compile, diag, stderr);
     }
-    status = good && diag->errors == 0 ? status : command_status(diag);
+    status = good && diag->errors == 0 && !diag->no_memory ? status : command_status(diag);
   }
   return status;
 }
@@ -193,8 +193,9 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
     }
     peak = bytes > peak ? bytes : peak;
   }
-  if (compile->json) {
-    json_line(stdout, compile_json(set->plans[0], compile->out, instructions, peak, seconds, kernel_seconds));
+  if (compile->json &&
+      !json_line(stdout, compile_json(set->plans[0], compile->out, instructions, peak, seconds, kernel_seconds))) {
+    return STATUS_MEMORY;
   }
   if (compile->json || compile->quiet) {
     return STATUS_DONE;

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 #include "lsp/record.h"
 #include "lsp/syntax.h"
 
@@ -153,7 +154,7 @@ static json_t *names(const Answer *a, const Record *record) {
 }
 
 static void say(int file, json_t *answer) {
-  char *text = json_dumps(answer, JSON_COMPACT);
+  char *text = json_dumped(answer, JSON_COMPACT);
   const size_t length = text ? strlen(text) : 0;
   if (text) {
     text[length] = '\n';  // in place of its zero byte
@@ -165,7 +166,7 @@ static void say(int file, json_t *answer) {
     }
     at += written > 0 ? (size_t)written : 0;
   }
-  free(text);
+  json_guard_free(text);
   json_decref(answer);
 }
 

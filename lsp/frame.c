@@ -8,6 +8,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/json_guard.h"
+
 void frame_add(FrameReader *reader, const char *bytes, size_t count) {
   const size_t passed = reader->passed < (long long)count ? (size_t)reader->passed : count;
   reader->passed -= (long long)passed;
@@ -121,14 +123,14 @@ static bool write_all(int file, const char *bytes, size_t length) {
 }
 
 bool frame_write(int file, json_t *message) {
-  char *text = json_dumps(message, JSON_COMPACT);
+  char *text = json_dumped(message, JSON_COMPACT);
   json_decref(message);
   if (!text) {
     return false;
   }
   Buffer frame = {0};
   buffer_format(&frame, "Content-Length: %zu\r\n\r\n%s", strlen(text), text);
-  free(text);
+  json_guard_free(text);
   const bool good = !frame.failed && write_all(file, frame.text, frame.length);
   buffer_free(&frame);
   return good;

@@ -129,11 +129,11 @@ static bool directory_make(Ablate *ablate, Error *error) {
 
 static bool file_write(const Ablate *ablate, const char *name, Buffer *text, Error *error) {
   char path[IO_PATH_MAX];
-  bool done = text->failed ? error_set(error, 3, "no memory for %s", name)
-                           : io_path(path, error, "%s/%s", ablate->directory, name) &&
-                                 io_replace_file(NULL, path, text->text, text->length, error);
+  if (io_path(path, error, "%s/%s", ablate->directory, name)) {
+    return io_replace_text(NULL, path, text, error);
+  }
   buffer_free(text);
-  return done;
+  return false;
 }
 
 static void text_show(Ablate *ablate, Buffer *text) {

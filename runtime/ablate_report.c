@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 #include "base/units.h"
 #include "runtime/ablate.h"
-#include "runtime/json_guard.h"
 
 enum { COLUMNS_MAX = CHOICES_MAX + 24 };
 
@@ -422,19 +422,16 @@ static json_t *row_json(const Ablate *ablate, int at) {
 typedef struct {
   const Ablate *ablate;
   int row;
-  char *text;
 } Recording;
 
-static void record_work(void *context) {
-  Recording *recording = context;
-  json_t *line = row_json(recording->ablate, recording->row);
-  recording->text = line ? json_dumps(line, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
-  json_decref(line);
+static json_t *record_json(void *context) {
+  const Recording *recording = context;
+  return row_json(recording->ablate, recording->row);
 }
 
 bool ablate_record(const Ablate *ablate, int row, Buffer *out) {
   Recording recording = {.ablate = ablate, .row = row};
-  char *text = json_guarded(record_work, &recording) ? recording.text : NULL;
+  char *text = json_made(record_json, &recording, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
   const bool made = text != NULL;
   if (made) {
     buffer_format(out, "%s\n", text);

@@ -364,8 +364,5 @@ void chart_loss(Buffer *out, const ChartText *text, const MetricsPoint *points, 
 bool chart_write(const char *path, const ChartText *text, const Metrics *metrics, Error *error) {
   Buffer out = {0};
   chart_loss(&out, text, metrics->points, metrics->count);
-  bool done = out.failed ? error_set(error, 3, "no memory for %s", path)
-                         : io_replace_file(NULL, path, out.text, out.length, error);
-  buffer_free(&out);
-  return done;
+  return io_replace_text(NULL, path, &out, error);
 }

@@ -9,10 +9,10 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/json_guard.h"
 #include "runtime/checkpoint_write.h"
 #include "runtime/element.h"
 #include "runtime/frozen.h"
-#include "runtime/json_guard.h"
 #include "runtime/states.h"
 
 // Weights alone have no state of the optimizer.
@@ -55,7 +55,7 @@ static void hash_work(void *context) {
   Hashing *hashing = context;
   json_t *bare = json_deep_copy(hashing->root);  // shared values would stay counted if the copy were left half made
   json_object_del(bare, CHECKPOINT_MANIFEST_HASH);
-  hashing->text = bare ? json_dumps(bare, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+  hashing->text = json_dumped(bare, JSON_COMPACT | JSON_SORT_KEYS);
   json_decref(bare);
 }
 
@@ -140,7 +140,7 @@ static void manifest_work(void *context) {
     hash_work(&hashing);
     made = manifest_hash(&hashing, hash) && json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
   }
-  manifest->text = made ? json_dumps(root, JSON_INDENT(1)) : NULL;
+  manifest->text = made ? json_dumped(root, JSON_INDENT(1)) : NULL;
   json_decref(root);
 }
 

@@ -10,12 +10,12 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/json_guard.h"
 #include "base/units.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
 #include "runtime/convert/pairs.h"
 #include "runtime/frozen.h"
-#include "runtime/json_guard.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
 

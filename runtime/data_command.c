@@ -101,12 +101,14 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
     return report("encode", status, &error);
   }
   if (data->json) {
-    json_line(stdout, json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(data->out), "tokens",
-                                (json_int_t)result.tokens, "type", result.type, "documents",
-                                (json_int_t)result.documents, "text_bytes", (json_int_t)result.text_bytes, "ends",
-                                (int)result.ends, "seconds", result.seconds));
+    return json_line(stdout, json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(data->out), "tokens",
+                                       (json_int_t)result.tokens, "type", result.type, "documents",
+                                       (json_int_t)result.documents, "text_bytes", (json_int_t)result.text_bytes,
+                                       "ends", (int)result.ends, "seconds", result.seconds))
+               ? STATUS_DONE
+               : STATUS_MEMORY;
   }
-  if (data->json || data->quiet) {
+  if (data->quiet) {
     return STATUS_DONE;
   }
   printf("%s: %lld tokens of %s from %lld document%s of %s, %.3f bytes per token; %.1f s, %s a second\n", data->out,
@@ -150,11 +152,13 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
     return report("train-tokenizer", status, &error);
   }
   if (data->json) {
-    json_line(stdout, json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(data->out), "tokens",
-                                (json_int_t)result.tokens, "text_bytes", (json_int_t)result.text_bytes, "pieces",
-                                (json_int_t)result.pieces, "seconds", result.seconds));
+    return json_line(stdout, json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(data->out), "tokens",
+                                       (json_int_t)result.tokens, "text_bytes", (json_int_t)result.text_bytes, "pieces",
+                                       (json_int_t)result.pieces, "seconds", result.seconds))
+               ? STATUS_DONE
+               : STATUS_MEMORY;
   }
-  if (data->json || data->quiet) {
+  if (data->quiet) {
     return STATUS_DONE;
   }
   printf("%s: %lld tokens from %s of text, %lld different words; %.1f s\n", data->out, (long long)result.tokens,

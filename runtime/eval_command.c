@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 #include "base/plain.h"
-#include "runtime/json_guard.h"
 #include "runtime/mdl.h"
 
 const Option eval_options[EVAL_OPTION_COUNT] = {

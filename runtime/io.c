@@ -355,6 +355,13 @@ bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Er
   return done;
 }
 
+bool io_replace_text(Io *io, const char *path, Buffer *text, Error *error) {
+  const bool done = text->failed ? error_set(error, 3, "no memory for %s", path)
+                                 : io_replace_file(io, path, text->text, text->length, error);
+  buffer_free(text);
+  return done;
+}
+
 bool io_target(const char *path, char target[IO_PATH_MAX], Error *error) {
   char followed[PATH_MAX];
   FileError why;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buffer.h"
 #include "runtime/device.h"
 
 enum { IO_PATH_MAX = 4096 };
@@ -60,6 +61,8 @@ bool io_open_sized(const char *path, int *fd, int64_t *bytes, Error *error);
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.
 bool io_replace_file(Io *io, const char *path, const void *data, size_t size, Error *error);
+// The same of text that was built, which is freed. A text that memory was missing for is an error, and no file.
+bool io_replace_text(Io *io, const char *path, Buffer *text, Error *error);
 // Where links of the name of a file that is to be replaced lead, so that they stay links. What is there and no regular
 // file, such as a device, is an error: a file in its place would be the end of it.
 bool io_target(const char *path, char target[IO_PATH_MAX], Error *error);

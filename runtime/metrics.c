@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
-#include "runtime/json_guard.h"
+#include "base/json_guard.h"
 
 enum { DAMAGED_MOST = 99 };
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_guard.h"
 #include "runtime/io.h"
-#include "runtime/json_guard.h"
 
 struct Safetensors {
   char *path;
@@ -305,16 +305,8 @@ bool safetensors_read(const Safetensors *file, const SafetensorsTensor *tensor, 
   return io_read(file->fd, file->path, file->data + tensor->begin, data, (size_t)(tensor->end - tensor->begin), error);
 }
 
-typedef struct {
-  const char *name;
-  char *quoted;
-} Quoting;
-
-static void quote_work(void *context) {
-  Quoting *quoting = context;
-  json_t *name = json_string(quoting->name);
-  quoting->quoted = name ? json_dumps(name, JSON_ENCODE_ANY) : NULL;
-  json_decref(name);
+static json_t *name_json(void *name) {
+  return json_string(name);
 }
 
 bool safetensors_header(SafetensorsTensor *tensors, int count, Buffer *out) {
@@ -325,8 +317,7 @@ bool safetensors_header(SafetensorsTensor *tensors, int count, Buffer *out) {
   buffer_text(out, "{\"__metadata__\":{\"format\":\"pt\"}");
   for (int i = 0; i < count; i++) {
     SafetensorsTensor *tensor = &tensors[i];
-    Quoting quoting = {.name = tensor->name};
-    char *quoted = json_guarded(quote_work, &quoting) ? quoting.quoted : NULL;
+    char *quoted = json_made(name_json, (void *)tensor->name, JSON_ENCODE_ANY);
     if (!quoted) {
       return false;
     }

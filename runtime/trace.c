@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 #include "base/units.h"
 #include "compiler/plan/waits.h"
 #include "runtime/peers.h"
@@ -106,7 +107,17 @@ static void exposure_table(const Plan *plan, const TraceSpan *spans, int64_t cou
 
 // --- the trace ---
 
-static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank, double start) {
+typedef struct {
+  const Plan *plan;
+  const TraceSpan *span;
+  int64_t rank;
+  double start;
+} Event;
+
+static json_t *event_json(void *context) {
+  const Event *event = context;
+  const Plan *plan = event->plan;
+  const TraceSpan *span = event->span;
   char place[PLACE_MAX_BYTES];
   const Instruction *instruction = span->instruction;
   plan_source(plan, instruction->span, place, sizeof place);
@@ -121,24 +132,34 @@ static json_t *event_json(const Plan *plan, const TraceSpan *span, int64_t rank,
     json_object_set_new(arguments, "sent", json_real(instruction_sends(instruction)));
   }
   return json_pack("{s:s, s:s, s:s, s:f, s:f, s:I, s:i, s:o}", "name", title_of(instruction), "cat",
-                   instruction_kind_name(instruction->kind), "ph", "X", "ts", (span->begin - start) * 1e6, "dur",
-                   (span->end - span->begin) * 1e6, "pid", (json_int_t)rank, "tid", span->lane, "args", arguments);
+                   instruction_kind_name(instruction->kind), "ph", "X", "ts", (span->begin - event->start) * 1e6, "dur",
+                   (span->end - span->begin) * 1e6, "pid", (json_int_t)event->rank, "tid", span->lane, "args",
+                   arguments);
 }
 
-static void event_put(json_t *event, bool *first, Buffer *out) {
-  char *text = event ? json_dumps(event, JSON_COMPACT | JSON_REAL_PRECISION(12)) : NULL;
-  if (text) {
-    buffer_format(out, "%s\n%s", *first ? "" : ",", text);
-    *first = false;
-  }
-  free(text);
-  json_decref(event);
+// What `make` returns, behind `before`.
+static void value_put(JsonMake *make, void *context, const char *before, Buffer *out) {
+  char *text = json_made(make, context, JSON_COMPACT | JSON_REAL_PRECISION(12));
+  out->failed |= !text;
+  buffer_format(out, "%s%s", before, text ? text : "");
+  json_guard_free(text);
 }
 
-static void name_put(const char *kind, int64_t rank, int lane, const char *name, bool *first, Buffer *out) {
-  event_put(json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "name", kind, "ph", "M", "pid", (json_int_t)rank, "tid", lane,
-                      "args", "name", name),
-            first, out);
+static void event_put(JsonMake *make, void *context, bool *first, Buffer *out) {
+  value_put(make, context, *first ? "\n" : ",\n", out);
+  *first = false;
+}
+
+typedef struct {
+  const char *kind, *name;
+  int64_t rank;
+  int lane;
+} Title;
+
+static json_t *title_json(void *context) {
+  const Title *title = context;
+  return json_pack("{s:s, s:s, s:I, s:i, s:{s:s}}", "name", title->kind, "ph", "M", "pid", (json_int_t)title->rank,
+                   "tid", title->lane, "args", "name", title->name);
 }
 
 // Lanes are the queues of a plan: each that was used has its name.
@@ -153,7 +174,7 @@ static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, 
   for (int lane = 0; waits && lane < lanes && lane < waits->queue_count; lane++) {
     char name[QUEUE_NAME_MAX];
     plan_queue_name(plan, waits, lane, name);
-    name_put("thread_name", rank, lane, name, first, out);
+    event_put(title_json, &(Title){"thread_name", name, rank, lane}, first, out);
   }
   if (arena) {
     arena_destroy(arena);
@@ -161,16 +182,18 @@ static void lanes_json(const Plan *plan, const TraceSpan *spans, int64_t count, 
 }
 
 // Of a rank, by mesh axes: seconds of all its spans in which it communicates, and those that nothing hides.
-static json_t *exposure_json(const Plan *plan, const TraceSpan *spans, int64_t count) {
-  json_t *object = json_object();
+typedef struct {
+  const Plan *plan;
   Exposure of;
-  if (!trace_exposure(plan, spans, count, &of)) {
-    return object;
-  }
-  for (int m = 0; m < of.count; m++) {
-    const ExposedMesh *mesh = &of.mesh[m];
+} Communication;
+
+static json_t *exposure_json(void *context) {
+  const Communication *all = context;
+  json_t *object = json_object();
+  for (int m = 0; m < all->of.count; m++) {
+    const ExposedMesh *mesh = &all->of.mesh[m];
     char over[PLACE_MAX_BYTES];
-    mesh_text(plan, mesh->mesh, over, sizeof over);
+    mesh_text(all->plan, mesh->mesh, over, sizeof over);
     json_object_set_new(
         object, over,
         json_pack("{s:f, s:f, s:f}", "sent", mesh->bytes, "seconds", mesh->seconds, "exposed", mesh->exposed));
@@ -179,7 +202,7 @@ static json_t *exposure_json(const Plan *plan, const TraceSpan *spans, int64_t c
 }
 
 void trace_json(const Session *session, Buffer *out) {
-  json_t *exposed = json_object();
+  Buffer exposed = {0};
   bool first = true;
   buffer_format(out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
   for (int64_t rank = 0; rank < session->ranks; rank++) {
@@ -188,17 +211,19 @@ void trace_json(const Session *session, Buffer *out) {
     const TraceSpan *spans = session->backend->traced(session_device(session, rank), &count);
     char name[32];
     snprintf(name, sizeof name, "rank %lld", (long long)rank);
-    name_put("process_name", rank, 0, name, &first, out);
+    event_put(title_json, &(Title){"process_name", name, rank, 0}, &first, out);
     lanes_json(plan, spans, count, rank, &first, out);
-    json_object_set_new(exposed, name, exposure_json(plan, spans, count));
     for (int64_t i = 0; i < count; i++) {
-      event_put(event_json(plan, &spans[i], rank, spans[0].begin), &first, out);
+      event_put(event_json, &(Event){plan, &spans[i], rank, spans[0].begin}, &first, out);
     }
+    Communication all = {.plan = plan};
+    out->failed |= !trace_exposure(plan, spans, count, &all.of);
+    buffer_format(&exposed, "%s\"%s\":", rank > 0 ? "," : "", name);
+    value_put(exposure_json, &all, "", &exposed);
   }
-  char *text = json_dumps(exposed, JSON_COMPACT | JSON_REAL_PRECISION(12));
-  json_decref(exposed);
-  buffer_format(out, "\n],\"otherData\":{\"communication\":%s}}\n", text ? text : "null");
-  free(text);
+  out->failed |= exposed.failed;
+  buffer_format(out, "\n],\"otherData\":{\"communication\":{%s}}}\n", exposed.text ? exposed.text : "");
+  buffer_free(&exposed);
 }
 
 // --- the table ---

@@ -434,16 +434,17 @@ static bool trainer_loop(Trainer *t, Error *error) {
 static bool trainer_profile(Trainer *t, Error *error) {
   char json[IO_PATH_MAX], table[IO_PATH_MAX];
   Buffer text = {0};
+  if (!run_file(&t->run, "profile.json", json, error) || !run_file(&t->run, "profile.txt", table, error)) {
+    return false;
+  }
   trace_json(&t->session, &text);
-  bool done = run_file(&t->run, "profile.json", json, error) && run_file(&t->run, "profile.txt", table, error) &&
-              io_replace_file(t->options->io, json, text.text, text.length, error);
-  buffer_free(&text);
+  bool done = io_replace_text(t->options->io, json, &text, error);
   trace_table(&t->session, t->traced, 0, &text);
-  done = done && io_replace_file(t->options->io, table, text.text, text.length, error);
+  done = done && io_replace_text(t->options->io, table, &text, error);
   buffer_free(&text);
   trace_table(&t->session, t->traced, PROFILE_ROWS, &text);
   if (done) {
-    log_line(&t->log, "%s", text.text);
+    log_line(&t->log, "%s", text.failed ? "" : text.text);
     log_line(&t->log, "          the whole table: %s; the trace, for Perfetto: %s", table, json);
   }
   buffer_free(&text);

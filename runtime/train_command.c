@@ -221,10 +221,11 @@ int train_main(Arena *arena, const void *values, const OptionList *arguments) {
   MdlStatus done = mdl_train(plan, &options, &result, &error);
   mdl_plan_close(plan);
   train_report(&error);
-  if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED)) {
-    json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
-                                (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
-                                json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED));
+  if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED) &&
+      !json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
+                                   (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
+                                   json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED))) {
+    return STATUS_MEMORY;
   }
   return (int)done;
 }

@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/json_guard.h"
 #include "runtime/checkpoint.h"
 #include "runtime/checkpoint_files.h"
-#include "runtime/json_guard.h"
 #include "tests/place.h"
 #include "tests/toy.h"
 

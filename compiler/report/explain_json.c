@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/json_guard.h"
 #include "compiler/report/explain_part.h"
 
 static json_t *mesh_names(const Plan *plan, const int *mesh, int count) {
@@ -164,7 +165,8 @@ static json_t *phases_json(const Plan *plan) {
   return phases;
 }
 
-void explain_json(const Explain *explain, Buffer *out) {
+static json_t *explained(void *context) {
+  const Explain *explain = context;
   const Plan *plan = explain_first(explain);
   json_t *root = json_object(), *mesh = json_array(), *states = json_array(), *sent = json_array(),
          *memory = json_array();
@@ -198,13 +200,12 @@ void explain_json(const Explain *explain, Buffer *out) {
   json_object_set_new(root, "exposure", exposures_json(explain));
   json_object_set_new(root, "splits", splits_json(explain));
   json_object_set_new(root, "work", work_json(explain, &traffic));
-  char *text = json_dumps(root, JSON_INDENT(1));
-  json_decref(root);
-  if (!text) {
-    out->failed = true;
-    return;
-  }
-  buffer_text(out, text);
-  buffer_text(out, "\n");
-  free(text);
+  return root;
+}
+
+void explain_json(const Explain *explain, Buffer *out) {
+  char *text = json_made(explained, (void *)explain, JSON_INDENT(1));
+  out->failed |= !text;
+  buffer_format(out, "%s\n", text ? text : "");
+  json_guard_free(text);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/json_guard.h"
+#include "base/json_guard.h"
 
 typedef struct {
   Arena *arena;

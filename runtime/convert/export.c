@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/json_guard.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/export_peft.h"
@@ -12,7 +13,6 @@
 #include "runtime/data/data.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
-#include "runtime/json_guard.h"
 
 enum { TEXT_MAX = 64 << 20, PARTS_MAX = 100 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -367,20 +367,9 @@ static bool shard_write(Export *x, const char *name, int first, int count, Error
   return done;
 }
 
-typedef struct {
-  const json_t *root;
-  char *text;
-} Dumping;
-
-static void dump_work(void *context) {
-  Dumping *dumping = context;
-  dumping->text = json_dumps(dumping->root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
-}
-
 static bool json_write(const char *directory, const char *name, json_t *root, Error *error) {
   char path[IO_PATH_MAX];
-  Dumping dumping = {.root = root};
-  char *text = root && json_guarded(dump_work, &dumping) ? dumping.text : NULL;
+  char *text = json_dumped(root, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(15));
   if (!text) {
     return error_set(error, 3, "no memory for %s", name);
   }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/json_guard.h"
+#include "base/json_guard.h"
 
 enum { JSON_MAX = 256 << 20, SHARDS_MAX = 4096 };
 
@@ -186,8 +186,8 @@ Value hf_value(Arena *arena, const json_t *object, const char *key) {
   if (json_is_string(value)) {
     return (Value){.kind = VALUE_TEXT, .text = arena_format(arena, "%s", json_string_value(value))};
   }
-  char *text = json_dumps(value, JSON_ENCODE_ANY);
-  const char *kept = arena_format(arena, "%.200s", text ? text : "");
-  free(text);
+  char *text = json_dumped((json_t *)value, JSON_ENCODE_ANY);
+  const char *kept = arena_format(arena, "%.200s", text ? text : "(no memory to write it)");
+  json_guard_free(text);
   return (Value){.kind = VALUE_OTHER, .text = kept};
 }

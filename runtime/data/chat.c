@@ -5,8 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/json_guard.h"
 #include "runtime/data/documents.h"
-#include "runtime/json_guard.h"
 
 typedef struct {  // how models were taught that have these tokens
   const char *first, *last, *template, *answers, *begin;

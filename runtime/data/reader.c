@@ -8,12 +8,12 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/json_guard.h"
 #include "base/units.h"
 #include "runtime/clock.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/foreign_text.h"
 #include "runtime/io.h"
-#include "runtime/json_guard.h"
 
 enum { PIECE = 1 << 20, FIELDS_SHOWN = 200 };  // bytes
 #define PIECE_MOST ((size_t)1 << 31)

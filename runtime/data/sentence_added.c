@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/array.h"
+#include "base/json_guard.h"
 #include "runtime/io.h"
-#include "runtime/json_guard.h"
 
 enum { MOST_BYTES = 64 << 20 };
 

@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/json_guard.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/tokenizer_internal.h"
 #include "runtime/data/utf8.h"
-#include "runtime/json_guard.h"
 
 static const char space_letter[] = "\xe2\x96\x81";
 

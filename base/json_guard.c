@@ -1,5 +1,5 @@
 // json_guard.c: the allocator of the JSON library, which leaves guarded work where it gets nothing.
-#include "runtime/json_guard.h"
+#include "base/json_guard.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -118,6 +118,45 @@ bool json_guarded(void (*work)(void *context), void *context) {
 
 void json_guard_free(void *text) {
   guarded_release(text);
+}
+
+typedef struct {
+  JsonMake *make;
+  void *context;
+  size_t flags;
+  char *text;
+} Making;
+
+static void made_work(void *context) {
+  Making *making = context;
+  json_t *value = making->make(making->context);
+  making->text = value ? json_dumps(value, making->flags) : NULL;
+  json_decref(value);
+}
+
+char *json_made(JsonMake *make, void *context, size_t flags) {
+  Making making = {.make = make, .context = context, .flags = flags};
+  return json_guarded(made_work, &making) ? making.text : NULL;
+}
+
+typedef struct {
+  const json_t *value;
+  size_t flags;
+  char *text;
+} Dumping;
+
+static void dump_work(void *context) {
+  Dumping *dumping = context;
+  dumping->text = json_dumps(dumping->value, dumping->flags);
+}
+
+char *json_dumped(json_t *value, size_t flags) {
+  Dumping dumping = {.value = value, .flags = flags};
+  if (guard) {
+    dump_work(&dumping);
+    return dumping.text;
+  }
+  return value && json_guarded(dump_work, &dumping) ? dumping.text : NULL;
 }
 
 typedef struct {
