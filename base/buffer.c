@@ -92,15 +92,34 @@ void buffer_shell(Buffer *buffer, const char *word) {
   buffer_text(buffer, "'");
 }
 
+// Moves what was built into `to`; `plain` where it has no room there.
+static const char *moved(Buffer *quoted, char *to, size_t size, const char *plain) {
+  const bool fits = !quoted->failed && quoted->text && quoted->length < size;
+  if (fits) {
+    memcpy(to, quoted->text, quoted->length + 1);
+  }
+  buffer_free(quoted);
+  return fits ? to : plain;
+}
+
 const char *buffer_word(char *to, size_t size, const char *word) {
   Buffer quoted = {0};
   buffer_shell(&quoted, word);
-  const bool fits = !quoted.failed && quoted.text && quoted.length < size;
-  if (fits) {
-    memcpy(to, quoted.text, quoted.length + 1);
+  return moved(&quoted, to, size, word);
+}
+
+const char *buffer_string(char *to, size_t size, const char *text) {
+  Buffer quoted = {0};
+  buffer_text(&quoted, "\"");
+  for (const char *at = text; *at; at++) {
+    if (*at == '\n' || *at == '\t') {
+      buffer_text(&quoted, *at == '\n' ? "\\n" : "\\t");
+    } else {
+      buffer_format(&quoted, "%s%c", *at == '"' || *at == '\\' ? "\\" : "", *at);
+    }
   }
-  buffer_free(&quoted);
-  return fits ? to : word;
+  buffer_text(&quoted, "\"");
+  return moved(&quoted, to, size, text);
 }
 
 void buffer_free(Buffer *buffer) {

@@ -22,6 +22,8 @@ void buffer_xml(Buffer *buffer, const char *text);    // with entities for &, < 
 void buffer_shell(Buffer *buffer, const char *word);  // a path as a word of the shell: in quotes where it needs them
 // The same in `to`, which is returned; `word` as it is where it has no room there.
 const char *buffer_word(char *to, size_t size, const char *word);
+// A path or a name as a string of the language, in its quotes; as it is where it has no room.
+const char *buffer_string(char *to, size_t size, const char *text);
 void buffer_free(Buffer *buffer);  // leaves it empty and usable
 
 #endif

@@ -1,6 +1,7 @@
 // data_command.c: the commands of `mdl data`, each a thin layer over mdl.h.
 #include "runtime/data_command.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -120,11 +121,12 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
         "note: the tokenizer has no token that ends a document, such as <|endoftext|>: documents follow each other\n");
   }
   const bool plain = !data->tokenizer || strcmp(data->tokenizer, "bytes") == 0;
-  const char *quote = plain ? "" : "\"";
-  printf("write `data tokens(\"%s\"%s%s, tokenizer = %s%s%s", data->out, data->raw ? ", " : "",
-         data->raw ? result.type : "", quote, plain ? "bytes" : data->tokenizer, quote);
+  char out[PATH_MAX], tokenizer[PATH_MAX], mask[PATH_MAX];
+  printf("write `data tokens(%s%s%s, tokenizer = %s", buffer_string(out, sizeof out, data->out), data->raw ? ", " : "",
+         data->raw ? result.type : "", plain ? "bytes" : buffer_string(tokenizer, sizeof tokenizer, data->tokenizer));
   if (data->chat) {
-    printf(", mask = \"%s.mask\"", data->out);
+    snprintf(mask, sizeof mask, "%s.mask", data->out);
+    printf(", mask = %s", buffer_string(out, sizeof out, mask));
   }
   printf(");`\n");
   return STATUS_DONE;
@@ -167,7 +169,9 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
     printf("note: fewer than the %lld that were asked for: no further pair of tokens occurs twice\n",
            (long long)data->vocabulary);
   }
-  printf("write `data text(..., tokenizer = \"%s\");` and `vocab = %lld`\n", data->out, (long long)result.tokens);
+  char out[PATH_MAX];
+  printf("write `data text(..., tokenizer = %s);` and `vocab = %lld`\n", buffer_string(out, sizeof out, data->out),
+         (long long)result.tokens);
   return STATUS_DONE;
 }
 

@@ -135,14 +135,14 @@ static bool json_lines_check(const Data *data, Error *error) {
     return false;
   }
   const size_t blank = strspn(first, " \t\r\n[");
-  char word[IO_PATH_MAX];
+  char word[IO_PATH_MAX], string[IO_PATH_MAX];
   return first[blank] != '{' ||
          error_set(
              error, 1,
-             "%s is JSON, not text: a model would learn its braces and names. `data chat(\"%s\")` reads conversations, "
+             "%s is JSON, not text: a model would learn its braces and names. `data chat(%s)` reads conversations, "
              "{\"messages\": ...} in each line; `mdl data encode %s --field text -o tokens.bin` takes a field of each "
              "line; under a name that does not end so it is read as it is",
-             data->path, data->path, buffer_word(word, sizeof word, data->path));
+             data->path, buffer_string(string, sizeof string, data->path), buffer_word(word, sizeof word, data->path));
 }
 
 // Is it small enough to be encoded when a run begins?

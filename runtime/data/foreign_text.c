@@ -84,8 +84,9 @@ bool foreign_text_check(int fd, const char *path, int64_t bytes, Error *error) {
   memcpy(header, begin, sizeof header);
   const bool narrow = header[0] == LLMC_U16 && header[1] == LLMC_U16_VERSION;
   if (narrow || (header[0] == LLMC_U32 && header[1] == LLMC_U32_VERSION)) {
-    return error_set(error, 1, "%s is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(\"%s\");`",
-                     path, path);
+    char string[IO_PATH_MAX];
+    return error_set(error, 1, "%s is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(%s);`",
+                     path, buffer_string(string, sizeof string, path));
   }
   return true;
 }

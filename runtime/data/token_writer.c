@@ -16,7 +16,7 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
-#define WRITER_ENDING ".part"  // of the file's name until it is whole
+#define WRITER_ENDING ".mdl-part"  // of the file's name until it is whole
 #define MASK_ENDING ".mask"
 
 enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };

@@ -19,7 +19,7 @@ of() {  # DATA FILE
 }
 expect 0 "$MDL" data encode licence.txt --tokenizer tiny.json -o tokens.bin
 mentions out "tokens of u16 from 1 document" 'write `data tokens("tokens.bin", tokenizer = "tiny.json");`'
-[ ! -e tokens.bin.part ] || die "a part is left"
+[ ! -e tokens.bin.mdl-part ] || die "a part is left"
 of 'text("licence.txt", tokenizer = "tiny.json")' text.mdl
 of 'tokens("tokens.bin", tokenizer = "tiny.json")' tokens.mdl
 of 'tokens("tokens.bin")' untold.mdl
@@ -79,7 +79,7 @@ expect 1 "$MDL" data encode two.jsonl --field more -o none.bin
 echo '{"text": 7' > broken.jsonl
 expect 1 "$MDL" data encode broken.jsonl --field text -o none.bin
 mentions err "broken.jsonl:1: no JSON, at byte"
-[ ! -e none.bin ] && [ ! -e none.bin.part ] || die "what failed has left a file"
+[ ! -e none.bin ] && [ ! -e none.bin.mdl-part ] || die "what failed has left a file"
 of 'text("two.jsonl", tokenizer = "tiny.json")' lines.mdl
 expect 1 "$MDL" train lines.mdl --steps 1 --out lines
 mentions err "two.jsonl is JSON, not text" "mdl data encode"
@@ -94,6 +94,7 @@ mentions err "licence.txt: line 2, at byte 1, is no token in base64" "neither a 
 # What is made never takes the place of what is read, by whatever name.
 ln -s licence.txt link.txt
 cp licence.txt made.part
+cp licence.txt made.mdl-part
 cp licence.txt made.tmp
 
 # A link stays one, and what is no file is not replaced by one.
@@ -111,11 +112,12 @@ for out in licence.txt ./licence.txt link.txt tiny.json; do
   expect 2 "$MDL" data encode two.jsonl licence.txt --tokenizer tiny.json -o $out
   mentions err "is read, and -o $out would overwrite it"
 done
-expect 2 "$MDL" data encode made.part -o made
-mentions err "made.part is read, and -o made would overwrite it"
+expect 2 "$MDL" data encode made.mdl-part -o made
+mentions err "made.mdl-part is read, and -o made would overwrite it"
 expect 2 "$MDL" data train-tokenizer licence.txt -o licence.txt --vocab 300
 mentions err "licence.txt is read, and -o licence.txt would overwrite it; give another name to what is made"
 expect 0 "$MDL" data train-tokenizer made.tmp -o made --vocab 300
+expect 0 "$MDL" data encode licence.txt -o made  # beside which a file may be called made.part
 for text in licence.txt made.part made.tmp; do
   cmp $text "$ROOT/LICENSE" || die "$text is another one than it was"
 done

@@ -58,20 +58,26 @@ expect 1 "$MDL" train licence.mdl --steps 1 --out licence
 mentions err "make tokens of it first, \`mdl data encode $ROOT/LICENSE --tokenizer bytes -o tokens.bin\`" \
   "tokenizer = bytes);\`"
 
+# What is said to be written is a string of the language, whatever the name.
+expect 0 "$MDL" data encode "$ROOT/LICENSE" -o 'of "me" \.bin'
+advice=$(sed -n 's/^write `data \(.*\);`$/\1/p' out)
+of "${advice//\\/\\\\}" named.mdl
+expect 0 "$MDL" train named.mdl --steps 1 --out named
+
 # A file that another program is writing is left to it; what one that was ended has left is not.
-exec 9> two.bin.part
+exec 9> two.bin.mdl-part
 echo half >&9
 flock 9
 expect 1 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
 mentions err "another program is writing two.bin"
-same "a file of another program" "$(cat two.bin.part)" half
+same "a file of another program" "$(cat two.bin.mdl-part)" half
 exec 9>&-
 expect 0 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
-[ ! -e two.bin.part ] || die "what was left is there still"
-mkdir two.bin.part  # nobody's file, and nobody to wait for
+[ ! -e two.bin.mdl-part ] || die "what was left is there still"
+mkdir two.bin.mdl-part  # nobody's file, and nobody to wait for
 expect 1 "$MDL" data encode "$ROOT/LICENSE" -o two.bin
-mentions err "two.bin.part: File exists"
-rmdir two.bin.part
+mentions err "two.bin.mdl-part: File exists"
+rmdir two.bin.mdl-part
 
 # Nor is one taken away that began after the other had looked for one, where strace can hold it there.
 if strace -f -qq -o /dev/null true 2> /dev/null; then
