@@ -370,7 +370,7 @@ MdlStatus mdl_encode(const MdlEncodeOptions *options, MdlEncoded *result, MdlErr
   result = result ? result : &unseen;
   const double begun = clock_seconds();
   const TokenWriterOptions writer = {
-      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL, &doubts},
+      .read = {options->files, options->file_count, options->field, options->screen, "encoded", NULL, &doubts, true},
       .tokenizer = options->tokenizer,
       .out = options->out,
       .type = options->type,
@@ -400,7 +400,7 @@ MdlStatus mdl_train_tokenizer(const MdlTokenizerOptions *options, MdlTokenizerRe
   result = result ? result : &unseen;
   const double begun = clock_seconds();
   const BpeTrainOptions train = {
-      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL, &doubts},
+      .read = {options->files, options->file_count, options->field, options->screen, "read", NULL, &doubts, true},
       .out = options->out,
       .pattern = options->pattern,
       .vocabulary = options->vocabulary};

@@ -184,7 +184,9 @@ const Command data_commands[DATA_COMMAND_COUNT] = {
     {.name = "encode",
      .arguments = "FILE...",
      .summary = "makes a file of tokens, as llm.c has them, from text or JSON lines",
-     .details = "Each file, or with --field each line, is a document, behind which stands the token that ends one.",
+     .details =
+         "Each file, or with --field each line, is a document, behind which stands the token that ends one. What "
+         "gzip, zstd or xz packed is unpacked; `-` is standard input.",
      .least = 1,
      .most = -1,
      .groups = &encode_group,

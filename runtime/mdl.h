@@ -310,7 +310,7 @@ MdlStatus mdl_diff(const MdlDiffOptions *options, bool *differ, MdlError *error)
 MdlStatus mdl_inspect(const char *path, FILE *out, MdlError *error);
 
 typedef struct {
-  const char *const *files;  // text, or with `field` JSON lines
+  const char *const *files;  // text, or with `field` JSON lines; packed or not; "-" is standard input
   int file_count;
   const char *field;      // of each line's object, which is a document; NULL: a file is one
   const char *out;        // the file that is made

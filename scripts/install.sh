@@ -44,6 +44,9 @@ for group in "$@"; do
       need libjansson-dev pkg-config --exists jansson
       need libxxhash-dev pkg-config --exists libxxhash
       need libpcre2-dev pkg-config --exists libpcre2-8
+      wish zlib1g-dev pkg-config --exists zlib
+      wish libzstd-dev pkg-config --exists libzstd
+      wish liblzma-dev pkg-config --exists liblzma
       wish libutf8proc-dev pkg-config --exists libutf8proc
       need libopenblas0-pthread library libopenblas.so.0
       ;;

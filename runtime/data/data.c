@@ -274,7 +274,10 @@ static bool data_read_file(Data *data, int kind, const SourceOptions *options, c
     return token_file_read(data->fd, data->path, data->bytes, kinds[kind].type, tokenizer, &data->file, error) &&
            mask_open(data, options, base, error);
   }
-  if (!foreign_text_check(data->fd, data->path, data->bytes, error) || !json_lines_check(data, error)) {
+  char begin[FOREIGN_TEXT_LOOK];
+  const size_t look = data->bytes < FOREIGN_TEXT_LOOK ? (size_t)data->bytes : FOREIGN_TEXT_LOOK;
+  if (!io_read(data->fd, data->path, 0, begin, look, error) ||
+      !foreign_text_check(data->path, begin, look, false, error) || !json_lines_check(data, error)) {
     return false;
   }
   data->file = (TokenFile){.format = "text", .type = TOKEN_BYTE, .count = data->bytes};

@@ -26,14 +26,10 @@ static size_t odd_bytes(const uint8_t *text, size_t length) {
   return odd;
 }
 
-bool doubts_text(const char *path, int fd, int64_t bytes, Buffer *lines, Error *error) {
-  const size_t length = bytes < LOOK ? (size_t)bytes : LOOK;
+void doubts_text(const char *path, const char *text, size_t all, Buffer *lines) {
+  const size_t length = all < LOOK ? all : LOOK, odd = odd_bytes((const uint8_t *)text, length);
   char size[32];
-  uint8_t *text = malloc(length + 1);
-  const bool done =
-      (text || error_set(error, 3, "no memory to look at %s", path)) && io_read(fd, path, 0, text, length, error);
-  const size_t odd = done ? odd_bytes(text, length) : 0;
-  if (done && length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
+  if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
     buffer_format(
         lines, "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n", path);
   }
@@ -43,12 +39,21 @@ bool doubts_text(const char *path, int fd, int64_t bytes, Buffer *lines, Error *
                   "read by `data tokens(...)`, other encodings turned into UTF-8 by `iconv`\n",
                   path, units_bytes(size, (double)length), 100 * (double)odd / (double)length);
   }
-  free(text);
-  return done;
 }
 
 static bool text_doubt(const Data *data, Buffer *lines, Error *error) {
-  return !data->text || doubts_text(data->path, data->fd, data->bytes, lines, error);
+  if (!data->text) {
+    return true;
+  }
+  const size_t length = data->bytes < LOOK ? (size_t)data->bytes : LOOK;
+  char *text = malloc(length + 1);
+  const bool done = (text || error_set(error, 3, "no memory to look at %s", data->path)) &&
+                    io_read(data->fd, data->path, 0, text, length, error);
+  if (done) {
+    doubts_text(data->path, text, length, lines);
+  }
+  free(text);
+  return done;
 }
 
 // Does the source say which text its tokens are? Text without a tokenizer is bytes.

@@ -10,7 +10,8 @@
 bool data_doubts(const Data *data, Buffer *lines, Error *error);
 
 // The same of one text, and of the conversations of one file: messages that others call answers, beside those that are.
-bool doubts_text(const char *path, int fd, int64_t bytes, Buffer *lines, Error *error);
+// `text`: the bytes that the file begins with.
+void doubts_text(const char *path, const char *text, size_t length, Buffer *lines);
 void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines);
 
 #endif

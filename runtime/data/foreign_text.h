@@ -4,8 +4,10 @@
 
 #include "runtime/device.h"
 
-// False, with an error that says what an open file is and what to write, if it begins as packed files, files of tokens,
-// Parquet and archives do. Nothing is said of its name.
-bool foreign_text_check(int fd, const char *path, int64_t bytes, Error *error);
+enum { FOREIGN_TEXT_LOOK = 264 };  // bytes from the beginning that are looked at
+
+// False, with an error that says what a file is and what to write, if it begins as packed files, files of tokens,
+// Parquet and archives do. Nothing is said of its name. `packs`: what stands here was unpacked, if it could be.
+bool foreign_text_check(const char *path, const char *text, size_t length, bool packs, Error *error);
 
 #endif

@@ -13,6 +13,7 @@
 #include "runtime/clock.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/foreign_text.h"
+#include "runtime/data/unpack.h"
 #include "runtime/io.h"
 
 enum { PIECE = 1 << 20, FIELDS_SHOWN = 200 };  // bytes
@@ -24,11 +25,14 @@ typedef struct {
   void *context;
   ReaderFacts *facts;
   Error *error;
-  int64_t total;       // bytes of all files
+  int64_t total;       // bytes of all files; -1: one is a pipe
   double begun, told;  // seconds
+  int64_t passed;      // bytes of the files that were read whole, as they are on the disk
+  Unpack *file;        // what is read now
+  const char *path;    // its name for messages
   char *piece;
-  size_t capacity;
-  const char *path;  // what is read now
+  size_t capacity, there;  // bytes of the piece that were read and not taken
+  bool ended;              // no more come behind them
   int64_t line;
 } Reader;
 
@@ -36,47 +40,68 @@ static void tell(Reader *r) {
   const double now = clock_seconds();
   char done[UNITS_MAX], all[UNITS_MAX], speed[UNITS_MAX];
   if (r->options->screen && now - r->told > 2) {
+    const int64_t taken = r->passed + unpack_taken(r->file);
     r->told = now;
-    fprintf(r->options->screen, "%s %s of %s, %s a second\n", r->options->what,
-            units_bytes(done, (double)r->facts->bytes), units_bytes(all, (double)r->total),
+    fprintf(r->options->screen, "%s %s%s%s, %s a second\n", r->options->what, units_bytes(done, (double)taken),
+            r->total >= 0 ? " of " : "", r->total >= 0 ? units_bytes(all, (double)r->total) : "",
             units_bytes(speed, (double)r->facts->bytes / (now - r->begun)));
     fflush(r->options->screen);
   }
 }
 
-// Room for the `here` bytes of a piece that may have `size`.
-static bool reserve(Reader *r, size_t size, size_t here) {
-  if (size <= PIECE_MOST && here <= r->capacity) {
-    return true;
-  }
+// Sets *here to the bytes of a piece, `size` unless the file ends, and `ended` to whether it ends with them. One byte
+// behind them is there, or a zero.
+static bool fill(Reader *r, size_t size, size_t *here) {
   if (size > PIECE_MOST) {
-    return error_set(r->error, 1, "%s has a piece of more than %lld bytes that cannot be cut", r->path,
-                     (long long)r->capacity);
+    return error_set(r->error, 1, "%s has a piece of more than %zu bytes that cannot be cut", r->path, size / 2);
   }
-  char *grown = realloc(r->piece, here);
-  if (!grown) {
-    return error_set(r->error, 3, "no memory for a piece of %zu bytes of %s", size, r->path);
+  if (size + 1 > r->capacity) {
+    char *grown = realloc(r->piece, size + 1);
+    if (!grown) {
+      return error_set(r->error, 3, "no memory for a piece of %zu bytes of %s", size, r->path);
+    }
+    r->piece = grown;
+    r->capacity = size + 1;
   }
-  r->piece = grown;
-  r->capacity = here;
+  if (r->there <= size) {
+    size_t got;
+    if (!unpack_read(r->file, r->piece + r->there, size + 1 - r->there, &got, r->error)) {
+      return false;
+    }
+    r->there += got;
+  }
+  r->ended = r->there <= size;
+  *here = r->ended ? r->there : size;
+  if (r->ended) {
+    r->piece[r->there] = '\0';
+  }
   return true;
 }
 
-static bool read_text(Reader *r, int fd, int64_t bytes) {
-  size_t size = PIECE, used = 1;
-  for (int64_t at = 0; at < bytes; at += (int64_t)used) {
+static void take(Reader *r, size_t used) {
+  memmove(r->piece, r->piece + used, r->there - used);
+  r->there -= used;
+}
+
+static bool read_text(Reader *r) {
+  size_t size = PIECE, used = 1, here;
+  for (bool any = false;; any = true) {
     size = used == 0 ? 2 * size : PIECE;
-    const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
-    if (!reserve(r, size, here) || !io_read(fd, r->path, at, r->piece, here, r->error) ||
-        !r->text(r->context, r->piece, here, at + (int64_t)here < bytes, &used, r->error)) {
+    if (!fill(r, size, &here)) {
       return false;
     }
+    if (here == 0) {
+      r->facts->documents += any;
+      return true;
+    }
+    if (!r->text(r->context, r->piece, here, !r->ended, &used, r->error)) {
+      return false;
+    }
+    take(r, used);
     r->facts->bytes += (int64_t)used;
     r->facts->text_bytes += (int64_t)used;
     tell(r);
   }
-  r->facts->documents += bytes > 0;
-  return true;
 }
 
 // A line of which no text is taken, and which texts it has.
@@ -139,19 +164,21 @@ static bool read_line(Reader *r, const char *line, size_t length) {
   return done;
 }
 
-static bool read_lines(Reader *r, int fd, int64_t bytes) {
-  size_t size = PIECE;
-  r->line = 0;
-  for (int64_t at = 0; at < bytes;) {
-    const size_t here = bytes - at < (int64_t)size ? (size_t)(bytes - at) : size;
+static bool read_lines(Reader *r) {
+  size_t size = PIECE, here;
+  for (r->line = 0;;) {
     size_t used = 0;
-    if (!reserve(r, size, here + 1) || !io_read(fd, r->path, at, r->piece, here, r->error)) {
+    if (!fill(r, size, &here)) {
       return false;
     }
+    if (here == 0) {
+      return true;
+    }
+    const char behind = r->piece[here];
     r->piece[here] = '\0';
     while (used < here) {
       const char *end = memchr(r->piece + used, '\n', here - used);
-      if (!end && at + (int64_t)here < bytes) {
+      if (!end && !r->ended) {
         break;
       }
       const size_t length = end ? (size_t)(end - r->piece) - used : here - used;
@@ -160,23 +187,45 @@ static bool read_lines(Reader *r, int fd, int64_t bytes) {
       }
       used += length + (end != NULL);
     }
+    r->piece[here] = behind;
+    take(r, used);
     size = used == 0 ? 2 * size : PIECE;
-    at += (int64_t)used;
   }
-  return true;
 }
 
+// Does the name end so, where it is that of a packed file without the ending of that?
 static bool ends_with(const char *path, const char *ending) {
-  const size_t length = strlen(path), end = strlen(ending);
-  return length > end && strcmp(path + length - end, ending) == 0;
+  const size_t end = strlen(ending);
+  size_t length;
+  unpack_ending(path, &length);
+  return length > end && memcmp(path + length - end, ending, end) == 0;
 }
 
 // What is obviously something else than it is read as.
-static bool kind_check(const Reader *r) {
-  if (!r->options->field && !r->options->line && (ends_with(r->path, ".jsonl") || ends_with(r->path, ".ndjson"))) {
-    return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", r->path);
+static bool kind_check(const Reader *r, const char *path) {
+  if (!r->options->field && !r->options->line && (ends_with(path, ".jsonl") || ends_with(path, ".ndjson"))) {
+    return error_set(r->error, 1, "%s is JSON lines; say which field is the text: --field text", path);
   }
   return true;
+}
+
+static bool read_file(Reader *r, const char *path) {
+  const bool lines = r->options->field || r->options->line;
+  size_t here;
+  r->file = kind_check(r, path) ? unpack_open(path, r->options->packed, r->error) : NULL;
+  if (!r->file) {
+    return false;
+  }
+  r->path = unpack_name(r->file);
+  r->there = 0;
+  bool done = fill(r, PIECE, &here) && foreign_text_check(r->path, r->piece, here, r->options->packed, r->error);
+  if (done && !lines && r->options->doubts) {
+    doubts_text(r->path, r->piece, here, r->options->doubts);
+  }
+  done = done && (lines ? read_lines(r) : read_text(r));
+  r->passed += unpack_taken(r->file);
+  unpack_close(r->file);
+  return done;
 }
 
 static bool apart(const char *read, const char *made, const char *out, Error *error) {
@@ -205,21 +254,13 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
   bool done = true;
   *facts = (ReaderFacts){0};
   for (int i = 0; i < options->file_count; i++) {
-    r.total += stat(options->files[i], &info) == 0 ? info.st_size : 0;
+    const bool known =
+        stat(options->files[i], &info) == 0 && !(options->packed && strcmp(options->files[i], UNPACK_STDIN) == 0);
+    r.total = known && r.total >= 0 ? r.total + info.st_size : -1;
   }
   r.begun = r.told = clock_seconds();
   for (int i = 0; done && i < options->file_count; i++) {
-    int fd = -1;
-    r.path = options->files[i];
-    int64_t bytes;
-    done = kind_check(&r) && io_open_sized(r.path, &fd, &bytes, error);
-    if (done) {
-      done = foreign_text_check(fd, r.path, bytes, error) &&
-             (options->field || options->line || !options->doubts ||
-              doubts_text(r.path, fd, bytes, options->doubts, error)) &&
-             (options->field || options->line ? read_lines(&r, fd, bytes) : read_text(&r, fd, bytes));
-      close(fd);
-    }
+    done = read_file(&r, options->files[i]);
   }
   free(r.piece);
   return done;

@@ -18,10 +18,11 @@ typedef struct {
   const char *what;   // "encoded", "read"
   ReaderLine *line;   // files are lines, each one document, and go here but for empty ones; or NULL
   Buffer *doubts;     // gets a line for each file of text that is hardly any (doubts.h); or NULL
+  bool packed;        // files may be packed, and `-` is standard input (unpack.h)
 } ReaderOptions;
 
 typedef struct {
-  int64_t bytes, documents, text_bytes;  // of files; of documents
+  int64_t bytes, documents, text_bytes;  // of files, unpacked; of documents
 } ReaderFacts;
 
 // Gets text. `more`: the document goes on, and what is left (*used) comes again with what follows.

@@ -150,10 +150,6 @@ packed() {  # NAME BYTES WORDS...: the text of the licence behind these first by
   { printf %b "$2"; cat licence.txt; } > "$1"
   refused "$1" "${@:3}"
 }
-gzip -c licence.txt > licence.gz
-refused licence.gz 'packed by gzip, not text; unpack it first: `gzip -dc licence.gz > licence.gz.txt`'
-packed packed.txt '\x28\xb5\x2f\xfd' 'packed by zstd' '`zstd -dc packed.txt > packed.txt.txt`'
-packed packed.txt '\xfd7zXZ\x00' 'packed by xz' '`xz -dc packed.txt > packed.txt.txt`'
 packed packed.txt 'BZh91AY&SY' 'packed by bzip2' '`bzip2 -dc packed.txt > packed.txt.txt`'
 packed packed.txt 'PK\x03\x04' 'an archive of zip' '`unzip -p packed.txt > packed.txt.txt`'
 packed "a b'c" 'PK\x03\x04' 'an archive of zip' "\`unzip -p 'a b'\''c' > 'a b'\''c.txt'\`"

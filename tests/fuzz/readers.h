@@ -37,6 +37,7 @@ bool read_index(const uint8_t *bytes, size_t length);        // .idx of Megatron
 bool read_tokenizer(const uint8_t *bytes, size_t length);    // tokenizer.json and rank files
 bool read_chat(const uint8_t *bytes, size_t length);     // options of a source in the first line, then conversations
 bool read_lines(const uint8_t *bytes, size_t length);    // JSON lines with a field of text
+bool read_packed(const uint8_t *bytes, size_t length);   // what gzip, zstd and xz packed
 bool read_mix(const uint8_t *bytes, size_t length);      // the table of sources that a plan has
 bool read_mapping(const uint8_t *bytes, size_t length);  // .hf, and what it makes of a config.json and parameters
 bool read_config(const uint8_t *bytes, size_t length);   // config.json of a directory of Hugging Face

@@ -1,4 +1,5 @@
-// readers_data.c: readers of what is trained on: files of tokens, tokenizers, conversations, JSON lines, mixes.
+// readers_data.c: readers of what is trained on: files of tokens, tokenizers, conversations, JSON lines, packed texts,
+// mixes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/reader.h"
+#include "runtime/data/unpack.h"
 #include "tests/fuzz/readers.h"
 #include "tests/fuzz/scratch.h"
 
@@ -224,4 +226,19 @@ bool read_lines(const uint8_t *bytes, size_t length) {
   const bool good = reader_run(&options, take_all, &sum, &facts, &error);
   scratch_answered(good, &error);
   return good && facts.documents > 0;
+}
+
+bool read_packed(const uint8_t *bytes, size_t length) {
+  enum { MOST = 1 << 20 };  // of what a small file may become
+  static uint8_t text[4096];
+  const char *path = scratch_file("packed", bytes, length);
+  Error error = {0};
+  Unpack *file = unpack_open(path, true, &error);
+  bool good = file != NULL;
+  for (size_t all = 0, got = sizeof text; good && got == sizeof text && all < MOST; all += got) {
+    good = unpack_read(file, text, sizeof text, &got, &error);
+  }
+  unpack_close(file);
+  scratch_answered(good, &error);
+  return good;
 }

@@ -10,7 +10,7 @@ MDL=${MDL:-${BUILD:-build}/mdl}
 MDLC=${MDLC:-${BUILD:-build}/mdlc}
 out=${1:?a directory is needed}
 mkdir -p "$out"/{text,graph,plan,safetensors,manifest,metrics,tuning,tokens,index,tokenizer,chat,lines,mix,mapping}
-mkdir -p "$out"/{config,shards,frames,model}
+mkdir -p "$out"/{config,shards,frames,model,packed}
 export LC_ALL=C
 
 find tests/programs tests/layouts tests/fmt tests/errors tests/fuzz/found -name '*.mdl' -size -1001c -exec cp -n -t "$out/text/" {} +
@@ -95,6 +95,12 @@ message='{"messages":[{"role":"system","content":"be brief"},{"role":"user","con
 printf '\n%s\n{"prompt":"2+2=","completion":"4"}\n' "$message" > "$out/chat/usual"
 printf 'template=<{role}>{content}</>{end}\\n;begin=B;separator=\\n\\n;\n%s' "$message" > "$out/chat/template"
 printf '{"text":"a document"}\n\n{"id":1,"text":"\\u00e4\\n\\u0000"}\n' > "$out/lines/two"
+for by in gzip xz zstd; do
+  if command -v $by > /dev/null; then
+    head -c 600 LICENSE | $by -qc > "$out/packed/$by"
+    cat "$out/packed/$by" "$out/packed/$by" > "$out/packed/$by-twice"
+  fi
+done
 printf '\t1\ttext\tbytes\ta.txt\nb\t0.5\ttokens_u16\tnone\tb.bin\tseparator#7;\nheld\t0\ttext\tbytes\ta.txt\n' > "$out/mix/three"
 printf '\t3\ttext\tbytes\ta.txt\tseparator-;\n\t1\ttext\tbytes\tb.bin\n' > "$out/mix/two"
 

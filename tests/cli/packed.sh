@@ -1,0 +1,99 @@
+#!/bin/bash
+# packed.sh: text that gzip, zstd or xz packed, or that comes through a pipe, gives the tokens of the text itself.
+. "${ROOT:?}/tests/cli/lib.sh"
+command -v gzip > /dev/null && command -v xz > /dev/null && command -v python3 > /dev/null || exit 77
+python3 - "$ROOT/LICENSE" <<'PY'
+import json, sys
+text = open(sys.argv[1]).read()
+open("long.txt", "w").write(text * 250)  # several pieces of a mebibyte
+with open("lines.jsonl", "w") as lines:
+    for line in text.splitlines() * 100:
+        lines.write(json.dumps({"text": line, "number": 1}) + "\n")
+PY
+expect 0 "$MDL" data train-tokenizer long.txt -o of.json --vocab 400 --quiet
+expect 0 "$MDL" data encode long.txt --tokenizer of.json -o long.bin
+mentions out "from 1 document"
+expect 0 "$MDL" data encode lines.jsonl --field text --tokenizer of.json -o lines.bin
+cp "$ROOT/LICENSE" small.txt
+packers=(gzip xz)
+! command -v zstd > /dev/null || packers+=(zstd)
+declare -A ending=([gzip]=gz [xz]=xz [zstd]=zst)
+
+# refused MESSAGE...: the file was refused for this, and nothing is left
+refused() {
+  mentions err "$@"
+  [ ! -e none.bin ] && [ ! -e none.bin.mdl-part ] || die "what failed has left a file"
+}
+
+for by in "${packers[@]}"; do
+  end=${ending[$by]}
+  $by -qc long.txt > long.txt.$end
+  $by -qc lines.jsonl > lines.jsonl.$end
+  expect 0 "$MDL" data encode long.txt.$end --tokenizer of.json -o made.bin
+  mentions out "from 1 document of"
+  cmp made.bin long.bin || die "$by: other tokens"
+  expect 0 "$MDL" data encode lines.jsonl.$end --field text --tokenizer of.json -o made.bin
+  cmp made.bin lines.bin || die "$by: other tokens of lines"
+  expect 0 "$MDL" data train-tokenizer long.txt.$end -o made.json --vocab 400
+  cmp made.json of.json || die "$by: another tokenizer"
+  expect 1 "$MDL" data encode lines.jsonl.$end -o none.bin
+  refused "lines.jsonl.$end is JSON lines; say which field is the text: --field text"
+
+  # Several behind one another are one text, as their programs have it.
+  { $by -qc small.txt; $by -qc small.txt; } > two.$end
+  expect 0 "$MDL" data encode two.$end -o made.bin
+  cat small.txt small.txt > two.txt
+  expect 0 "$MDL" data encode two.txt -o two.bin
+  cmp made.bin two.bin || die "$by: the second part is left out"
+
+  # Cut anywhere, it is known to be; a changed byte is never another text.
+  size=$(wc -c < two.$end)
+  for cut in 7 20 $((size / 3)) $((size - 1)); do
+    head -c "$cut" two.$end > cut.$end
+    expect 1 "$MDL" data encode cut.$end -o none.bin
+    refused "cut.$end ends at its byte $cut, within what was packed: it is truncated"
+  done
+  for at in 40 $((size / 4)) $((size / 2 - 3)) $((size * 3 / 4)); do
+    python3 -c '
+import sys
+data = bytearray(open(sys.argv[1], "rb").read())
+data[int(sys.argv[2])] ^= 0x10
+open(sys.argv[3], "wb").write(data)' two.$end "$at" bad.$end
+    status=0
+    "$MDL" data encode bad.$end -o none.bin > out 2> err || status=$?
+    [ "$status" = 1 ] || cmp none.bin two.bin || die "$by: byte $at was changed, and the text is another"
+    [ "$status" = 0 ] || mentions err "bad.$end"
+    rm -f none.bin
+  done
+  { cat two.$end; echo more; } > behind.$end
+  expect 1 "$MDL" data encode behind.$end -o none.bin
+  refused "behind.$end"
+
+  # Packed twice it is no text; and recipes read no packed text, but say what does.
+  $by -qc two.$end > twice.$end
+  expect 1 "$MDL" data encode twice.$end -o none.bin
+  refused "twice.$end is packed by $by, not text; unpack it first"
+  sed "s|data text.*|data text(\"two.$end\");|" "$SMALL" > packed.mdl
+  expect 1 "$MDL" train packed.mdl --steps 1 --out packed
+  mentions err "two.$end is packed by $by, which recipes do not read; make tokens of it first: \`mdl data encode"
+  expect 1 "$MDL" train "$SMALL" --data two.$end --steps 1 --out packed
+  mentions err "two.$end is packed by $by, which recipes do not read; make tokens of it first: \`mdl data encode two.$end -o tokens.bin\`"
+done
+
+# Standard input, packed or not, alone or among files.
+expect 0 "$MDL" data encode - --tokenizer of.json -o made.bin < long.txt
+cmp made.bin long.bin || die "standard input: other tokens"
+expect 0 bash -c "cat long.txt.gz | '$MDL' data encode - --tokenizer of.json -o made.bin"
+cmp made.bin long.bin || die "a pipe: other tokens"
+expect 0 bash -c "(head -c 1000 lines.jsonl; sleep 0.1; tail -c +1001 lines.jsonl) | '$MDL' data encode - --field text --tokenizer of.json -o made.bin"
+cmp made.bin lines.bin || die "a slow pipe: other tokens"
+expect 0 bash -c "'$MDL' data encode small.txt - -o made.bin < small.txt"
+expect 0 "$MDL" data encode small.txt small.txt -o two.bin
+cmp made.bin two.bin || die "standard input behind a file: other tokens"
+expect 1 "$MDL" data encode - -o none.bin < /dev/null
+refused "there is no text: the files are empty"
+: > empty.gz
+expect 1 "$MDL" data encode empty.gz -o none.bin
+refused "there is no text: the files are empty"
+expect 1 bash -c "printf 'a\n' | '$MDL' data encode - --field text -o none.bin"
+refused "<stdin>:1: no JSON"
