@@ -193,9 +193,15 @@ static bool generation_tokenizer(const Restored *restored, const char *path, FIL
   if (!data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error)) {
     return false;
   }
-  const uint64_t saved = restored->facts.tokenizer_hash;
+  const bool bytes = !run->tokenizer || strcmp(run->tokenizer, TOKENIZER_BYTES) == 0;
   const char *name = *tokenizer ? tokenizer_path(*tokenizer) : NULL;
+  char placed[IO_PATH_MAX];
+  uint64_t saved = restored->facts.tokenizer_hash;
   bool same = true;
+  if (path && saved == 0 && !none && !bytes && data_place(run->tokenizer, run->data_base, placed) &&
+      !fingerprint_tokenizer(placed, &saved, error)) {
+    return false;
+  }
   if (path ? saved == 0 || none : saved == 0 || !*tokenizer || !run->data_kind) {
     return true;
   }
