@@ -55,15 +55,36 @@ static bool is_computed(const Ast *written) {
   return value && value->kind == AST_BINARY;
 }
 
-// Steps of the warmup of a schedule, or of the decay at its end: 0, or 1 and more. A share of the run that is computed
-// may come to less.
-static bool is_part_of_step(const Ast *function, const Ast *formal, const Ast *written, const Object *object) {
+static bool is_schedule(const Ast *function) {
   static const char *const schedules[] = {"constant", "cosine", "linear_decay", "wsd", "inverse_sqrt"};
   bool schedule = false;
   for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++) {
     schedule |= strcmp(function->name, schedules[i]) == 0;
   }
-  return schedule && (strcmp(formal->name, "warmup") == 0 || strcmp(formal->name, "decay") == 0) &&
+  return schedule;
+}
+
+// `true` would be 1: of what recipes and layers count or measure, nobody means that.
+static bool takes_number(const Ast *function, const Ast *formal) {
+  const Ast *otherwise = formal->kids[0];
+  const bool named = otherwise && otherwise->kind == AST_NAME && strcmp(otherwise->name, "inf") != 0;
+  return otherwise ? otherwise->kind != AST_TRUE && otherwise->kind != AST_FALSE && !named
+                   : function->kind == AST_UPDATE || is_schedule(function);
+}
+
+static const Object *truth_of(const Object *object) {
+  for (int i = 0; object->kind == OBJECT_TUPLE && i < object->count; i++) {
+    if (object->items[i].kind == OBJECT_BOOL) {
+      return &object->items[i];
+    }
+  }
+  return object->kind == OBJECT_BOOL ? object : NULL;
+}
+
+// Steps of the warmup of a schedule, or of the decay at its end: 0, or 1 and more. A share of the run that is computed
+// may come to less.
+static bool is_part_of_step(const Ast *function, const Ast *formal, const Ast *written, const Object *object) {
+  return is_schedule(function) && (strcmp(formal->name, "warmup") == 0 || strcmp(formal->name, "decay") == 0) &&
          object->kind == OBJECT_NUMBER &&
          (object->number < 0 || (object->number > 0 && object->number < 1 && !is_computed(written)));
 }
@@ -109,6 +130,11 @@ static bool argument_holds(Elaborator *e, const Ast *function, const Ast *formal
     Diagnostic *error = diag_error(e->diag, E030, span, "'%s' of '%s' is true or false, found %s", formal->name,
                                    function->name, object_describe(e, object));
     diag_help(e->diag, error, "write `%s = %s`", formal->name, object->number != 0 ? "true" : "false");
+    return false;
+  }
+  if (takes_number(function, formal) && truth_of(object)) {
+    diag_error(e->diag, E030, span, "'%s' of '%s' takes numbers, found %s", formal->name, function->name,
+               object_describe(e, truth_of(object)));
     return false;
   }
   if (is_part_of_step(function, formal, written, object)) {

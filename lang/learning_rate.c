@@ -8,7 +8,7 @@
 
 #include "lang/updates.h"
 
-enum { SAMPLES = 256, MOST_DEPTH = 200 };
+enum { SAMPLES = 256, MOST_DEPTH = 200, MOST_NODES = 4096 };
 #define FAR 1e12  // a step that no run reaches
 
 typedef struct {
@@ -210,6 +210,42 @@ static void warn_end(Rate *rate, const Ast *written, double steps, const Course 
   }
 }
 
+static bool reads_step(const Graph *graph, ValueId value, int depth) {
+  const Node *node = graph_producer(graph, value);
+  bool found = node && node->op == OP_INPUT && strcmp(node->text, "step") == 0;
+  for (int i = 0; node && depth < MOST_DEPTH && i < node->operand_count && !found; i++) {
+    found = reads_step(graph, node->operands[i], depth + 1);
+  }
+  return found;
+}
+
+// A quotient of whole numbers with the step in it, where it is rounded down; NULL: none. Exponents, conditions and
+// remainders count steps in stairs, which is meant.
+static const Node *stair_in(Rate *rate, ValueId value, int depth) {
+  const Graph *graph = rate->e->graph;
+  const Node *node = graph_producer(graph, value), *found = NULL;
+  if (!node || depth > MOST_DEPTH || rate->left-- <= 0 || op_compares(node->op) || node->op == OP_MOD) {
+    return NULL;
+  }
+  if (node->op == OP_DIV && !element_type_floating(graph_value(graph, value)->type)) {
+    return reads_step(graph, node->operands[0], 0) ? node : NULL;
+  }
+  for (int i = node->op == OP_WHERE; i < (node->op == OP_POW ? 1 : node->operand_count) && !found; i++) {
+    found = stair_in(rate, node->operands[i], depth + 1);
+  }
+  return found;
+}
+
+static void warn_stair(Rate *rate) {
+  rate->left = MOST_NODES;
+  const Node *stair = stair_in(rate, rate->value, 0);
+  if (stair && !diag_in_library(rate->e->diag, stair->span)) {
+    Diagnostic *said = diag_warning(rate->e->diag, E053, stair->span,
+                                    "`step` is a whole number, and so is this quotient: it is rounded down");
+    diag_help(rate->e->diag, said, "write `(step as real) / ...`" ALLOW);
+  }
+}
+
 void check_learning_rate(Elaborator *e, const Object *object, const Ast *written, bool some) {
   Diag *diag = e->diag;
   const Span span = written->span;
@@ -223,6 +259,9 @@ void check_learning_rate(Elaborator *e, const Object *object, const Ast *written
   }
   if (rate.unknown) {
     return;
+  }
+  if (object->kind == OBJECT_VALUE) {
+    warn_stair(&rate);
   }
   if (!course.finite) {
     Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is no finite number in some step");

@@ -261,9 +261,48 @@ enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is lo
 
 typedef struct {
   int left;           // nodes that may still be looked at
-  int plus;           // cross entropies that the loss has without a minus
-  const Node *minus;  // one that it has with one
+  int plus;           // cross entropies that the loss has without a minus, and logarithms of probabilities with one
+  const Node *minus;  // one that it has the other way round
+  bool written;       // that is a logarithm
 } Signs;
+
+// Behind renames, and behind what takes places: *picked, whether `targets` name some of them.
+static const Node *behind_picks(const Graph *graph, ValueId value, bool *picked) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (node->op == OP_RENAME || node->op == OP_TAKE)) {
+    *picked |= node->op == OP_TAKE && is_input(graph, node->operands[1], "targets");
+    node = graph_producer(graph, node->operands[0]);
+  }
+  return node;
+}
+
+static bool is_made_by(const Elaborator *e, const Node *node, const char *function) {
+  return node && node->scope >= 0 && diag_in_library(e->diag, node->span) &&
+         strcmp(e->graph->scopes.at[node->scope].function, function) == 0;
+}
+
+// 1: -log of the probability of the targets, -1: log of it, 0: neither. As `cross_entropy` makes it, or written out,
+// from a softmax or `logsumexp`.
+static int entropy_sign(const Elaborator *e, ValueId value) {
+  const Graph *graph = e->graph;
+  bool picked = false;
+  if (is_made_by(e, graph_producer(graph, value), "cross_entropy")) {
+    return 1;
+  }
+  const Node *node = behind_picks(graph, value, &picked);
+  if (node && node->op == OP_LOG) {
+    const Node *shares = behind_picks(graph, node->operands[0], &picked);
+    return picked && shares && graph_shares(graph, shares) ? -1 : 0;
+  }
+  for (int i = 0; node && node->op == OP_SUB && i < 2; i++) {
+    bool chosen = picked;
+    behind_picks(graph, node->operands[i], &chosen);
+    if (chosen && is_made_by(e, graph_producer(graph, node->operands[1 - i]), "logsumexp")) {
+      return i == 0 ? -1 : 1;
+    }
+  }
+  return 0;
+}
 
 static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth, Signs *signs) {
   const Graph *graph = e->graph;
@@ -271,12 +310,12 @@ static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth
   if (!node || depth > MOST_DEPTH || signs->left-- <= 0) {
     return;
   }
-  const bool entropy = node->scope >= 0 && diag_in_library(e->diag, node->span) &&
-                       strcmp(graph->scopes.at[node->scope].function, "cross_entropy") == 0;
+  const int sign = entropy_sign(e, value);
   double number;
-  if (entropy) {
-    signs->plus += !minus;
-    signs->minus = minus ? node : signs->minus;
+  if (sign != 0) {
+    signs->plus += minus == (sign < 0);
+    signs->minus = minus == (sign < 0) ? signs->minus : node;
+    signs->written = minus == (sign < 0) ? signs->written : sign < 0;
     return;
   }
   switch (node->op) {
@@ -310,11 +349,13 @@ static void check_sign(Elaborator *e, ValueId loss) {
   Signs signs = {.left = MOST_NODES};
   find_signs(e, loss, false, 0, &signs);
   if (signs.minus && signs.plus == 0 && signs.left > 0) {
-    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, signs.minus),
-                                    "the loss has this with a minus: training makes it larger");
-    diag_help(e->diag, said,
-              "`cross_entropy` is -log of the probability already; `allow E054;` in the recipe if that is "
-              "meant");
+    Diagnostic *said =
+        diag_warning(e->diag, E054, asked_for(e, signs.minus),
+                     signs.written ? "the loss is the logarithm of a probability: training makes that smaller"
+                                   : "the loss has this with a minus: training makes it larger");
+    diag_help(e->diag, said, "%s; `allow E054;` in the recipe if that is meant",
+              signs.written ? "write `-mean(...)`, or `mean(cross_entropy(logits, targets over vocab))`"
+                            : "`cross_entropy` is -log of the probability already");
   }
 }
 

@@ -180,9 +180,11 @@ static bool generation_holds(const MdlGenerateOptions *options, Error *error) {
 }
 
 // Which text tokens are.
-static bool generation_tokenizer(const Restored *restored, const char *path, Tokenizer **tokenizer, Error *error) {
+static bool generation_tokenizer(const Restored *restored, const char *path, FILE *notes, Tokenizer **tokenizer,
+                                 Error *error) {
   const PlanRun *run = &restored->plan->run;
-  if (!path && run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0) {
+  const bool none = run->tokenizer && strcmp(run->tokenizer, TOKENIZER_NONE) == 0;
+  if (!path && none) {
     return error_set(
         error, 1,
         "the run's data is tokens and its recipe names no tokenizer: nobody knows which text they are; give "
@@ -191,15 +193,32 @@ static bool generation_tokenizer(const Restored *restored, const char *path, Tok
   if (!data_tokenizer(path ? path : run->tokenizer, run->data_base, tokenizer, error)) {
     return false;
   }
-  const uint64_t saved = restored->facts.tokenizer_hash;
-  const bool known = !path && *tokenizer && saved != 0 && run->data_kind && strcmp(run->data_kind, "mix") != 0;
-  uint64_t print = saved;
-  return !known || (fingerprint_tokenizer(tokenizer_path(*tokenizer), &print, error) &&
-                    (print == saved || error_set(error, 1,
-                                                 "the tokenizer %s is not the one that this run was trained with: the "
-                                                 "same tokens mean other text; put that file back, or give "
-                                                 "--tokenizer FILE",
-                                                 tokenizer_path(*tokenizer))));
+  const bool bytes = !run->tokenizer || strcmp(run->tokenizer, TOKENIZER_BYTES) == 0;
+  const char *name = *tokenizer ? tokenizer_path(*tokenizer) : NULL;
+  char placed[IO_PATH_MAX];
+  uint64_t saved = restored->facts.tokenizer_hash;
+  bool same = true;
+  if (path && saved == 0 && !none && !bytes && data_place(run->tokenizer, run->data_base, placed) &&
+      !fingerprint_tokenizer(placed, &saved, error)) {
+    return false;
+  }
+  if (path ? saved == 0 || none : saved == 0 || !*tokenizer || !run->data_kind) {
+    return true;
+  }
+  if (!fingerprint_has_tokenizer(saved, name, &same, error)) {
+    return false;
+  }
+  if (!same && path && notes) {
+    fprintf(
+        notes,
+        "note: the tokenizer %s is not the one that this run was trained with, %s: the same tokens mean other text\n",
+        path, run->tokenizer ? run->tokenizer : TOKENIZER_BYTES);
+  }
+  return same || path ||
+         error_set(error, 1,
+                   "the tokenizer %s is not the one that this run was trained with: the same tokens mean other text; "
+                   "put that file back, or give --tokenizer FILE",
+                   name);
 }
 
 typedef struct {
@@ -243,7 +262,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   }
   Tokenizer *tokenizer = NULL;
   ChatPrompt chat = {0};
-  done = done && generation_tokenizer(&restored, options->tokenizer, &tokenizer, &error);
+  done = done && generation_tokenizer(&restored, options->tokenizer, options->notes, &tokenizer, &error);
   generate.tokenizer = tokenizer;
   if (done && options->chat) {
     done = chat_prompt_open(&restored.plan->run, tokenizer, options->stops, options->stop_count, &chat, &error);

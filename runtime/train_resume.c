@@ -372,6 +372,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
 // The wrong data by mistake cannot be unlearned: only --data makes it wanted.
 static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Error *error) {
   const DataFacts data = data_facts(t->data);
+  const char *named = data_parts(t->data) > 0 ? "FILE" : data.path;
   if (t->options->data) {
     return true;
   }
@@ -381,18 +382,18 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
       return error_set(error, 1,
                        "%s or its mask, %s, is not what this run was trained on when step %lld was saved; put the file "
                        "back, or give --data %s to go on with what there is",
-                       data.path, mask, (long long)facts->step, data.path);
+                       data.path, mask, (long long)facts->step, named);
     }
     return error_set(error, 1,
                      "%s is not the data that this run was trained on: its bytes differ (%lld now, %lld when step %lld "
                      "was saved); put that file back, or give --data %s to go on with this one",
-                     data.path, (long long)data.bytes, (long long)facts->data_bytes, (long long)facts->step, data.path);
+                     data.path, (long long)data.bytes, (long long)facts->data_bytes, (long long)facts->step, named);
   }
   if (facts->tokenizer_hash != 0 && facts->tokenizer_hash != t->print.tokenizer) {
     return error_set(error, 1,
                      "the tokenizer of %s is not the one that this run was trained with: the same tokens mean other "
                      "text; put that file back, or give --data %s to go on with this one",
-                     data.path, data.path);
+                     data.path, named);
   }
   return true;
 }

@@ -166,7 +166,7 @@ bool fingerprint_tokenizer(const char *path, uint64_t *print, Error *error) {
 }
 
 bool fingerprint_has_tokenizer(uint64_t print, const char *path, bool *has, Error *error) {
-  enum { SOURCES = 16 };
+  enum { SOURCES = 32 };  // of a mix, at most
   XXH3_state_t *tokenizer = XXH3_createState();
   bool done = tokenizer || error_set(error, 3, "no memory");
   *has = false;

@@ -142,6 +142,11 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   "$MDL" data train-tokenizer "$ROOT/README.md" -o tokenizer.json --vocab 300 -q
   train words.mdl --recipe own --steps 1 --out other-words --from words-hf
   mentions out "the weights came with the tokenizer words-hf/tokenizer.json, and the data has"
+  expect 0 "$MDL" convert words-hf -o of-words
+  expect 0 "$MDL" generate of-words --prompt A --tokens 2 --tokenizer words-hf/tokenizer.json
+  if grep -q "note" err; then die "the tokenizer that came with the weights is taken for another"; fi
+  expect 0 "$MDL" generate of-words --prompt A --tokens 2 --tokenizer readme.json
+  mentions err "note: the tokenizer readme.json is not the one that this run was trained with"
   expect 0 "$MDL" convert words-hf -o words-back --data text.txt
   expect 0 "$MDL" generate words-back --prompt "You may" --tokens 3
   mentions out "You may"

@@ -148,9 +148,26 @@ for words in "eval tokens" "generate tokens --prompt A --tokens 2"; do
   mentions err "is not the one that this run was trained with" "put that file back"
 done
 expect 0 "$MDL" generate tokens --prompt A --tokens 2 --tokenizer one.json
+if grep -q "note" err; then die "the tokenizer that the run was trained with is taken for another"; fi
 cp one.json used.json
+for other in two.json bytes; do
+  expect 0 "$MDL" generate tokens --prompt A --tokens 2 --tokenizer "$other"
+  mentions err "note: the tokenizer $other is not the one that this run was trained with" "used.json"
+done
 expect 0 "$MDL" eval tokens
 expect 0 "$MDL" generate tokens --prompt A --tokens 2
+
+# And of a mix.
+sed 's|data text("same", tokenizer = "used.json")|data mix(a = text("same", tokenizer = "used.json"), b = text("reversed", tokenizer = "used.json"))|' tokens.mdl > mixed.mdl
+train mixed.mdl --steps 2 --out mixed
+expect 0 "$MDL" generate mixed --prompt A --tokens 2
+cp two.json used.json
+expect 1 "$MDL" generate mixed --prompt A --tokens 2
+mentions err "the tokenizer $PWD/used.json is not the one that this run was trained with"
+expect 1 "$MDL" train mixed.mdl --steps 3 --out mixed --resume
+mentions err "is not the one that this run was trained with" "or give --data FILE"
+expect 0 "$MDL" generate mixed --prompt A --tokens 2 --tokenizer one.json
+if grep -q "note" err; then die "the tokenizer that the run was trained with is taken for another"; fi
 cp two.json used.json
 train tokens.mdl --steps 3 --out tokens --resume --data same
 mentions out "the tokenizer is not the one this run began with"
