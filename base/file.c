@@ -154,8 +154,7 @@ static size_t directory_length(const char *path) {
   return slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
 }
 
-// Makes the new name itself survive a crash.
-static bool sync_directory(const char *path) {
+bool file_sync_name(const char *path) {
   char directory[PATH_MAX];
   size_t length = directory_length(path);
   snprintf(directory, sizeof directory, "%.*s", length ? (int)length : 1, length ? path : ".");
@@ -265,7 +264,7 @@ bool file_write_atomic(const char *given, const void *bytes, size_t length, File
     file_close(fd);
     goto fail_write;
   }
-  if (file_close(fd) != 0 || rename(temporary, path) != 0 || !sync_directory(path)) {
+  if (file_close(fd) != 0 || rename(temporary, path) != 0 || !file_sync_name(path)) {
     file_error(error, "write", given, errno);
     goto fail_write;
   }

@@ -21,6 +21,9 @@ int file_open(const char *path, int flags);
 int file_sync(int fd);
 int file_close(int fd);
 
+// Flushes the directory that `path` stands in: its name, or that there is none, survives a power loss. False: errno.
+bool file_sync_name(const char *path);
+
 // The bytes of a regular file, followed by a NUL that is not counted. The caller frees them. A pipe is an error.
 char *file_read(const char *path, size_t *length, FileError *error);
 

@@ -488,12 +488,15 @@ static int command_main(const Program *program, const Command *command, int argc
   return status;
 }
 
-// Files that are opened later must not become stdin, stdout or stderr.
+// Files that are opened later must not become stdin, stdout or stderr. What stands in the place of one that is closed
+// can neither be read nor written, so that a text or a result that goes nowhere is an error.
 static void streams_open(void) {
   for (int fd = 0; fd <= 2; fd++) {
-    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) {
-      abort();
+    if (fcntl(fd, F_GETFD) >= 0 || (fd == 0 && open("/dev/null", O_WRONLY) >= 0) ||
+        open("/", O_RDONLY | O_DIRECTORY) >= 0) {
+      continue;
     }
+    _exit(STATUS_INPUT);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "runtime/data/chat.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
@@ -183,13 +184,22 @@ static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error
          (w->raw || io_write(NULL, w->fd, w->path, header, sizeof header, error));
 }
 
+static bool name_sync(const char *path, Error *error) {
+  return file_sync_name(path) || io_failed("write the directory of", path, error);
+}
+
 // The file, which was flushed, in the place that is its own, and only then without its lock.
 static bool file_finish(int *fd, const char *path, const char *out, Error *error) {
   Error ignored;
   const bool placed = io_rename(NULL, path, out, error);
   const bool closed = io_close(*fd, out, placed ? error : &ignored);
   *fd = -1;
-  return placed && closed;
+  return placed && closed && name_sync(out, error);
+}
+
+// A mask of other tokens, which is gone also after a power loss before the tokens have their name.
+static bool mask_remove(const char *path, Error *error) {
+  return unlink(path) == 0 ? name_sync(path, error) : errno == ENOENT || io_failed("replace", path, error);
 }
 
 static bool writer_finish(TokenWriter *w, Error *error) {
@@ -209,10 +219,10 @@ static bool writer_finish(TokenWriter *w, Error *error) {
     return chat_unanswered(w->chat, "what is read", error);
   }
   // Both are on the disk before either has its name: where one has no space, what was there stays as it was. Tokens
-  // never stand beside a mask of others: where one cannot be named, or a kill comes in between, there is no mask.
+  // never stand beside a mask of others: where one cannot be named, or a kill or a power loss comes in between, there
+  // is no mask.
   return (!w->chat || io_sync(NULL, w->mask_fd, w->mask, error)) && io_sync(NULL, w->fd, w->path, error) &&
-         (!w->chat || unlink(w->mask_out) == 0 || errno == ENOENT || io_failed("replace", w->mask_out, error)) &&
-         file_finish(&w->fd, w->path, w->out, error) &&
+         (!w->chat || mask_remove(w->mask_out, error)) && file_finish(&w->fd, w->path, w->out, error) &&
          (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error));
 }
 

@@ -32,6 +32,19 @@ cmp run/plan.mdlx closed/plan.mdlx
 cmp run/plan.mdlx closed2/plan.mdlx
 same "weights with closed streams" "$(weights run 1)" "$(weights closed2 1)"
 
+# A result that goes nowhere is no success, nor is a text that cannot be read; training only talks.
+for words in "eval run" "eval run --json" "verify run" "generate run --tokens 1" "--version"; do
+  status=0
+  "$MDL" $words >&- 2> err || status=$?
+  [ "$status" = 1 ] || die "mdl $words with stdout closed: exit status $status"
+  mentions err "mdl: not all of the output could be written"
+done
+status=0
+"$MDLC" check - <&- 2> err || status=$?
+[ "$status" = 1 ] || die "mdlc check - with stdin closed: exit status $status"
+mentions err "cannot read '<stdin>': Bad file descriptor"
+"$MDLC" check small.mdl <&- >&-
+
 # A plan goes through a link, which stays one, and to what is no file without replacing it.
 ln -s real.mdlx link.mdlx
 : > real.mdlx

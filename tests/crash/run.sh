@@ -52,6 +52,12 @@ strace -f -qq -o trace -e trace=openat,mmap "$MDL" train "$SMALL" --steps 1 --th
 number=$(awk '/mmap\(/ {n++} /libopenblas.so.0.* = [0-9]/ {print n + 1; exit}' trace)
 expect 3 strace -f -qq -o trace -e trace=mmap -e "inject=mmap:error=ENOMEM:when=$number" "$MDL" train "$SMALL" --steps 1 --threads 2 --out maps2
 mentions err "no memory to open OpenBLAS"
+# Tokens have their name, and lose an older mask, also after a power loss: each name is flushed before the next.
+echo '{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"hello"}]}' > talk.jsonl
+for names in "rename fsync rename fsync" "unlink fsync rename fsync rename fsync"; do
+  strace -f -qq -o trace -e trace=unlink,rename,fsync "$MDL" data encode talk.jsonl --chat -o talk.bin > out
+  same "names of tokens and their mask" "fsync fsync $names" "$(awk '/ = 0$/ {sub(/\(.*/, "", $2); printf "%s%s", s, $2; s = " "}' trace)"
+done
 mkdir power faults
 python3 "$ROOT/tests/crash/power.py" power 2
 python3 "$ROOT/tests/crash/faults.py" faults 9 fsync rename mkdir
