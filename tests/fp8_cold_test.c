@@ -9,6 +9,16 @@ static const char policy[] =
     "base f32; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4, margin = 1);";
 static const char weight[] = "layers.1.ffn.down.w";
 
+// What is computed again, by path, all of it, and where ranks share what a history looks at.
+static const char again[] =
+    "layout paths { recompute layers.*.ffn; }\n"
+    "layout everything { recompute *; } layout parts { recompute *; microbatches = 2; } layout two { microbatches = 2; "
+    "}\n"
+    "layout cut { mesh tp = 2; kv_heads, ffn -> tp; }\n"
+    "layout cut_paths { mesh tp = 2; kv_heads, ffn -> tp; recompute layers.*.ffn; }\n"
+    "layout cut_layers { mesh tp = 2; kv_heads, ffn -> tp; recompute layers; }\n"
+    "layout cut_everything { mesh tp = 2; kv_heads, ffn -> tp; recompute *; }\n";
+
 static LayoutRun *compile_with(const char *layout, const char *rules) {
   FileError error;
   size_t length;
@@ -16,7 +26,7 @@ static LayoutRun *compile_with(const char *layout, const char *rules) {
   assert_non_null(text);
   Arena *arena = arena_create();
   LayoutRun *run = layout_compile_text(
-      arena_format(arena, "%s\nprecision mine { %s }\nlayout eight { microbatches = 8; }\n", text, rules),
+      arena_format(arena, "%s\nprecision mine { %s }\nlayout eight { microbatches = 8; }\n%s", text, rules, again),
       &(CompileOptions){.precision = "mine", .layout = layout});
   assert_non_null(run);
   arena_destroy(arena);
@@ -123,6 +133,21 @@ static void test_same(void **state) {
 // --- what ranks send ---
 
 // All largest numbers of a step travel at once, unless scales wait for them.
+// What the backward computes again makes no difference; histories get what the forward has found.
+static void test_again(void **state) {
+  (void)state;
+  static const char *const layouts[][2] = {{NULL, "paths"},      {NULL, "everything"},  {"two", "parts"},
+                                           {"cut", "cut_paths"}, {"cut", "cut_layers"}, {"cut", "cut_everything"}};
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    double kept[3], made[3];
+    losses_of(layouts[i][0], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, kept);
+    losses_of(layouts[i][1], PROGRAM_TRAIN_COLD, PROGRAM_TRAIN, made);
+    for (int step = 0; step < 3; step++) {
+      assert_true(apart(made[step], kept[step]) < 1e-6);
+    }
+  }
+}
+
 static void test_maxima(void **state) {
   (void)state;
   static const char *const layouts[] = {"dp4", "z1", "z3", "tp2_sp", "cp2"};
@@ -355,9 +380,9 @@ static void test_plans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),      cmocka_unit_test(test_same),   cmocka_unit_test(test_maxima),
-      cmocka_unit_test(test_once),       cmocka_unit_test(test_stages), cmocka_unit_test(test_shared),
-      cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),       cmocka_unit_test(test_again),
+      cmocka_unit_test(test_maxima), cmocka_unit_test(test_once),       cmocka_unit_test(test_stages),
+      cmocka_unit_test(test_shared), cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -218,9 +218,25 @@ static void find_units(Recompute *r) {
   }
 }
 
+// What stands behind the first assignment reads what is kept, such as the largest numbers that histories of scales
+// take: by then a parameter of which it would be computed again has other values.
+static void keep_for_updates(Recompute *r) {
+  const Graph *graph = r->graph;
+  const NodeList *nodes = &graph->regions.at[r->region].nodes;
+  bool assigned = false;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (int j = 0; assigned && j < node->operand_count; j++) {
+      r->unit[node->operands[j]] = -1;
+    }
+    assigned = assigned || node->op == OP_ASSIGN;
+  }
+}
+
 static void by_request(Recompute *r) {
   Graph *graph = r->graph;
   find_units(r);
+  keep_for_updates(r);
   NodeList old = graph->regions.at[r->region].nodes;
   for (int i = 0; i < old.count; i++) {
     NodeId id = old.at[i];
@@ -394,6 +410,7 @@ static void mark_stored(Recompute *r) {
       r->small[node->first_result] = graph_elements(graph, graph_shape(graph, node->first_result)) * SMALL <= space;
     }
   }
+  bool assigned = false;  // as for keep_for_updates
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
     bool fused = op_fusable(node->op);
@@ -401,10 +418,11 @@ static void mark_stored(Recompute *r) {
       NodeId maker = graph_value(graph, node->operands[j])->node;
       bool same = !node->backward && fused && maker >= 0 && grouping.group[maker] >= 0 &&
                   grouping.group[maker] == grouping.group[nodes->at[i]];
-      if (node->operands[j] < r->limit && !same && !(node->backward && fused)) {
+      if (node->operands[j] < r->limit && !same && (assigned || !(node->backward && fused))) {
         r->stored[node->operands[j]] = true;
       }
     }
+    assigned = assigned || (r->unit && node->op == OP_ASSIGN);
   }
 }
 

@@ -179,6 +179,7 @@ void quantiser_finish(Quantiser *q) {
   }
   leave_microbatches(q);
   graph->backward = true;
+  graph->scope = 0;  // of no function: not of that whose parameters were updated last
   find_stored(q);
   const ValueId step = input_step(graph), counts = step_counts(graph);
   for (int i = 0; i < q->updates.count; i++) {
