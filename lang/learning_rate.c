@@ -172,7 +172,8 @@ static bool ends_as_written(const Ast *written) {
 
 #define ALLOW "; `allow E053;` in the recipe if that is meant"
 
-static void warn_end(Rate *rate, const Ast *written, double steps, const Course *course) {
+// False: nothing is said.
+static bool warn_end(Rate *rate, const Ast *written, double steps, const Course *course) {
   Diag *diag = rate->e->diag;
   const Span span = written->span;
   const bool meant = ends_as_written(written);
@@ -180,7 +181,7 @@ static void warn_end(Rate *rate, const Ast *written, double steps, const Course 
   const double last = rate_at(rate, steps), later = rate_at(rate, FAR), end = end_of(rate, &peak), way = peak - later;
   const bool rises = steps > 1 && course->rises && last > rate_at(rate, steps - 1);
   if (meant && (end == 0 || !rises)) {  // a test of rates rises to the end of the run, and would go on
-    return;
+    return false;
   }
   if (rises) {
     double at = steps;  // how far it would come
@@ -207,7 +208,36 @@ static void warn_end(Rate *rate, const Ast *written, double steps, const Course 
         diag_warning(diag, E053, span, "the run ends at step %.0f, and the schedule at step %.0f", steps, end);
     diag_label(diag, said, "the learning rate is %.3g in the last step, and would come down to %.3g", last, later);
     diag_help(diag, said, "`steps = steps` in a schedule is the length of the run" ALLOW);
+  } else {
+    return false;
   }
+  return true;
+}
+
+// The number that a call gives as `peak`; 0: it gives none, or no plain number.
+static double peak_of(const Ast *written) {
+  const Ast *value = written && written->kind == AST_ARGUMENT ? written->kids[0] : written;
+  const Ast *arguments = value && value->kind == AST_CALL ? value->kids[0] : NULL, *peak = NULL;
+  for (int i = 0; arguments && i < arguments->count; i++) {
+    const Ast *one = arguments->kids[i];
+    const bool named = one->kind == AST_ARGUMENT && one->name;
+    if (named ? strcmp(one->name, "peak") == 0 : i == 0 && value->name && strcmp(value->name, "wsd") == 0) {
+      peak = one->kind == AST_ARGUMENT ? one->kids[0] : one;
+    }
+  }
+  return peak && peak->kind == AST_NUMBER ? peak->number : 0;
+}
+
+// A decay that is longer than what the warmup leaves of the run. In a few steps nothing comes to its peak.
+static void warn_peak(Rate *rate, const Ast *written, double steps, const Course *course) {
+  Diag *diag = rate->e->diag;
+  const double peak = peak_of(written);
+  if (steps < 10 || course->most > 0.75 * peak || rate_at(rate, steps) == course->most) {
+    return;
+  }
+  Diagnostic *said = diag_warning(diag, E053, written->span, "the learning rate never comes to its peak, %.3g", peak);
+  diag_label(diag, said, "the most that it is in the run of %.0f steps is %.3g", steps, course->most);
+  diag_help(diag, said, "warmup and decay together are to be shorter than the run" ALLOW);
 }
 
 static bool reads_step(const Graph *graph, ValueId value, int depth) {
@@ -274,6 +304,8 @@ void check_learning_rate(Elaborator *e, const Object *object, const Ast *written
     Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is 0 in every step: nothing is trained");
     diag_help(diag, said, "what is to stay as it is, is frozen: `freeze NAME;`" ALLOW);
   } else if (object->kind == OBJECT_VALUE && course.most > 0) {
-    warn_end(&rate, written, steps, &course);
+    if (!warn_end(&rate, written, steps, &course)) {
+      warn_peak(&rate, written, steps, &course);
+    }
   }
 }
