@@ -185,7 +185,7 @@ static const char *read_part(Unit *unit, Spec *spec, const Ast *argument, const 
       return NULL;
     }
     if (!setting_constant(value->kids[0], &weight) || !(weight > 0 && weight <= 1e12)) {
-      diag_error(unit->diag, E051, value->kids[0]->span, "a weight of a mix is a number above 0");
+      diag_error(unit->diag, E051, value->kids[0]->span, "a weight of a mix is a number above 0, and at most 1e12");
       return NULL;
     }
   }

@@ -351,10 +351,11 @@ static void set_timer(int seconds) {
 
 static void find_layouts(Program *program) {
   for (const char *at = program->text; (at = strstr(at, "\nlayout ")) != NULL; at++) {
-    if (program->layouts < MOST_LAYOUTS &&
-        sscanf(at, "\nlayout %63[A-Za-z0-9_]", program->name[program->layouts]) == 1) {
-      program->layouts++;
+    if (program->layouts == MOST_LAYOUTS) {
+      fprintf(stderr, "draw_run: %s has more than %d layouts; divide it\n", program->path, MOST_LAYOUTS);
+      exit(2);
     }
+    program->layouts += sscanf(at, "\nlayout %63[A-Za-z0-9_]", program->name[program->layouts]) == 1;
   }
 }
 

@@ -571,22 +571,32 @@ static int by_name(const void *a, const void *b) {
   return strcmp(((const struct CMUnitTest *)a)->name, ((const struct CMUnitTest *)b)->name);
 }
 
-// passes_test [DIRECTORY]: other programs than those of tests/programs, and these alone.
-int main(int argc, char **argv) {
-  static struct CMUnitTest tests[256];
+enum { MOST_PROGRAMS = 4096 };
+
+// The programs of a directory, or of a file.
+static size_t list_programs(Arena *arena, const char *from, struct CMUnitTest *tests) {
   size_t count = 0;
-  Arena *arena = arena_create();
-  const char *directory = argc > 1 ? argv[1] : MDL_SOURCE_DIR "/tests/programs";
-  DIR *files = opendir(directory);
-  for (struct dirent *entry; files && (entry = readdir(files)) && count < 250;) {
+  DIR *files = opendir(from);
+  if (!files) {
+    tests[count++] = (struct CMUnitTest){from, test_program, NULL, NULL, arena_format(arena, "%s", from)};
+    return count;
+  }
+  for (struct dirent *entry; (entry = readdir(files));) {
     if (strstr(entry->d_name, ".mdl")) {
-      char *path = arena_format(arena, "%s/%s", directory, entry->d_name);
+      assert_true(count < MOST_PROGRAMS);
+      char *path = arena_format(arena, "%s/%s", from, entry->d_name);
       tests[count++] = (struct CMUnitTest){arena_format(arena, "%s", entry->d_name), test_program, NULL, NULL, path};
     }
   }
-  if (files) {
-    closedir(files);
-  }
+  closedir(files);
+  return count;
+}
+
+// passes_test [DIRECTORY | FILE]: other programs, of one rank, than those of tests/programs, and these alone.
+int main(int argc, char **argv) {
+  static struct CMUnitTest tests[MOST_PROGRAMS + 3];
+  Arena *arena = arena_create();
+  size_t count = list_programs(arena, argc > 1 ? argv[1] : MDL_SOURCE_DIR "/tests/programs", tests);
   qsort(tests, count, sizeof *tests, by_name);
   if (effort_short()) {
     size_t kept = 0;

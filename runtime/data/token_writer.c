@@ -226,6 +226,15 @@ static bool writer_finish(TokenWriter *w, Error *error) {
          (!w->chat || file_finish(&w->mask_fd, w->mask, w->mask_out, error));
 }
 
+// A mask that an earlier --chat left beside tokens of the same name is of other tokens.
+static void doubt_mask(const TokenWriterOptions *options, Buffer *lines) {
+  char mask[IO_PATH_MAX];
+  Error ignored;
+  if (io_path(mask, &ignored, "%s" MASK_ENDING, options->out) && io_named(mask)) {
+    buffer_format(lines, "%s stands beside it, and is of other tokens: remove it\n", mask);
+  }
+}
+
 bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts, Error *error) {
   TokenWriter w = {.fd = -1, .mask_fd = -1};
   ReaderOptions read = options->read;
@@ -235,6 +244,9 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   if (done && w.chat && read.doubts) {
     const ChatOdd odd = chat_odd(w.chat);
     doubts_chat("what is read", odd.messages, odd.role, read.doubts);
+  }
+  if (done && !w.chat && read.doubts) {
+    doubt_mask(options, read.doubts);
   }
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";

@@ -265,3 +265,8 @@ encode_wrong '{"messages": [{"role": "user", "role": "assistant", "content": "a"
 cp talks.jsonl source.bin.mask
 expect 2 "$MDL" data encode source.bin.mask --chat -o source.bin
 mentions err "source.bin.mask is read, and"
+
+# Tokens that take the place of a conversation's, without a mask, leave the old one to whoever removes it, and say so.
+: > plain.bin.mask
+expect 0 "$MDL" data encode "$ROOT/LICENSE" -o plain.bin
+mentions err "note: plain.bin.mask stands beside it, and is of other tokens: remove it"
