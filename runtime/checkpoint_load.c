@@ -117,11 +117,8 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
     return manifest_damaged(path, "is not there", error);
   }
   if (!io_read_file(file, MANIFEST_MAX, &text, &size, error)) {
-    if (io_is_other(path, S_IFDIR)) {
+    if (io_is_file(path)) {
       return damaged(path, error, "it is no directory");
-    }
-    if (io_is_other(file, S_IFREG)) {
-      return manifest_damaged(path, "is no file", error);
     }
     return io_longer(file, MANIFEST_MAX) ? manifest_damaged(path, "is larger than any that was saved", error) : false;
   }

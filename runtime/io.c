@@ -395,11 +395,6 @@ bool io_is_link(const char *path) {
   return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
 }
 
-bool io_is_other(const char *path, unsigned kind) {
-  struct stat info;
-  return stat(path, &info) == 0 && (info.st_mode & S_IFMT) != kind;
-}
-
 bool io_longer(const char *path, size_t limit) {
   struct stat info;
   return stat(path, &info) == 0 && S_ISREG(info.st_mode) && (uint64_t)info.st_size > limit;

@@ -69,11 +69,10 @@ bool io_target(const char *path, char target[IO_PATH_MAX], Error *error);
 // Are so many bytes free in the file system of a directory? True as well where it does not say.
 bool io_space(Io *io, const char *path, int64_t bytes, Error *error);
 bool io_is_link(const char *path);
-bool io_absent(const char *path);                   // it is not there; false where that cannot be known
-bool io_is_other(const char *path, unsigned kind);  // it is there, and not of this kind, such as S_IFREG
-bool io_longer(const char *path, size_t limit);     // a file of more bytes
-bool io_named(const char *path);                    // something has this name: also a link that leads nowhere
-uint64_t io_identity(const char *path);             // of what stands there now; 0: that cannot be known
+bool io_absent(const char *path);                // it is not there; false where that cannot be known
+bool io_longer(const char *path, size_t limit);  // a file of more bytes
+bool io_named(const char *path);                 // something has this name: also a link that leads nowhere
+uint64_t io_identity(const char *path);          // of what stands there now; 0: that cannot be known
 bool io_is_directory(const char *path);
 bool io_is_file(const char *path);
 // Is there a file? False, with `error` filled: that cannot be known.
