@@ -16,12 +16,11 @@
 // Products in 8 bits, and what they read, are quantise.c's.
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
 // where they are used.
-#include <string.h>
 
 #include "compiler/ir/attention.h"
-#include "compiler/ir/compared.h"
 #include "compiler/precision/codes.h"
 #include "compiler/precision/quantise.h"
+#include "compiler/precision/roles.h"
 #include "compiler/spec/products.h"
 
 typedef struct {
@@ -29,18 +28,14 @@ typedef struct {
   Graph *graph;
   const Formats *formats;
   ElementType real;
+  Roles roles;
   Codes codes;
   Quantiser quantiser;
-  Map casts;     // value, format and region to the cast value
-  bool *summed;  // by value: becomes a part of a parameter's gradient by nothing but sums and moves
-  bool *stream;  // by value: of a residual stream
-  bool *
-      compared;  // by value: all who compare it must see the same bits, and kernels do not round what they do not store
-  bool *rounded;   // by value: a gradient that a product in f32 makes for an operand in the format of activations
-  Shape *choices;  // by value: of an index into matrices, the axes along which one position has several
-  Shape *varies;   // by value: the axes along which what is behind a value in the real type varies
-  int count;       // of all of these
-  bool *waiting;   // by node: of the region at hand, and still to be typed
+  Map casts;      // value, format and region to the cast value
+  bool *rounded;  // by value: a gradient that a product in f32 makes for an operand in the format of activations
+  Shape *varies;  // by value: the axes along which what is behind a value in the real type varies
+  int count;      // of all of these
+  bool *waiting;  // by node: of the region at hand, and still to be typed
   int node_count;
 } Precision;
 
@@ -52,155 +47,9 @@ static bool is_real(const Precision *p, ValueId value) {
   return element_type_floating(graph_value(p->graph, value)->type);
 }
 
-// --- gradients of parameters ---
-
-static bool passes_sums(Op op) {
-  return op == OP_ADD || op == OP_NEG || op_moves(op);
-}
-
-// Updates, and what collects and shows gradients, read them; before those stand only sums and moves.
-static void find_gradients(Precision *p, RegionId region) {
-  const Graph *graph = p->graph;
-  const NodeList *nodes = &graph->regions.at[region].nodes;
-  for (int i = nodes->count - 1; i >= 0; i--) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    bool reads = node->op == OP_OUTPUT || node->op == OP_PACK;
-    bool passes = false;
-    for (int j = 0; j < node->result_count; j++) {
-      reads |= graph_value(graph, node->first_result + j)->role == ROLE_UPDATE;
-      passes |= p->summed[node->first_result + j] && passes_sums(node->op);
-    }
-    for (int j = 0; (reads || passes) && j < node->operand_count; j++) {
-      ValueId operand = node->operands[j];
-      p->summed[operand] |= graph_value(graph, operand)->role == ROLE_GRADIENT;
-    }
-    if (node->op == OP_MICROBATCH) {
-      const ValueList *results = &graph->regions.at[node->region].results;
-      for (int j = 0; j < node->result_count; j++) {
-        bool gradient = graph_value(graph, results->at[j])->role == ROLE_GRADIENT;
-        p->summed[results->at[j]] |= p->summed[node->first_result + j] && gradient;
-      }
-      find_gradients(p, node->region);
-    }
-  }
-}
-
-// --- choices ---
-
-// Axes that an index into matrices has, and what is multiplied with them lacks: forward, since the backward has a
-// gradient for each choice.
-static void find_choices(Precision *p) {
-  for (int i = 0; i < p->graph->nodes.count; i++) {
-    const Node *node = graph_node(p->graph, i);
-    if (node->op == OP_CHOSEN_DOT && !node->backward) {
-      const ValueId index = node->operands[2];
-      const Shape of = graph_shape(p->graph, node->operands[0]);
-      const Shape more = shape_minus(graph_shape(p->graph, index), &of);
-      p->choices[index] = shape_union(p->choices[index], &more);
-    }
-  }
-}
-
-// The axes of the choices of a product with chosen matrices, whatever it was multiplied with or added to for each.
-static Shape choices_of(const Precision *p, ValueId value, int depth) {
-  const Node *node = graph_producer(p->graph, value);
-  Shape found = {0};
-  if (node && node->op == OP_CHOSEN_DOT && node->operands[2] < p->count) {
-    return p->choices[node->operands[2]];
-  }
-  const bool along = node && depth > 0 && (node->op == OP_MUL || node->op == OP_ADD || node->op == OP_NEG);
-  for (int i = 0; along && i < node->operand_count && found.count == 0; i++) {
-    found = choices_of(p, node->operands[i], depth - 1);
-  }
-  return found;
-}
-
-// A product with the matrices of all choices, which is rounded as a product of matrices is.
+// It is rounded as a product of matrices is.
 static bool sums_choices(const Precision *p, const Node *node) {
-  enum { DEPTH = 4 };
-  const Shape choices = node->op == OP_SUM ? choices_of(p, node->operands[0], DEPTH) : (Shape){0};
-  return node->op == OP_SUM && node->axes.count > 0 && shape_contains(&choices, &node->axes) &&
-         graph_value(p->graph, node->operands[0])->type == p->formats->activation;
-}
-
-// --- residual streams ---
-
-// The operand of a sum, or of the sums it is made of, that has this name and the axes of the sum; -1: none.
-static ValueId stream_operand(const Graph *graph, const Node *node, Name name, const Shape *shape) {
-  for (int i = 0; i < node->operand_count; i++) {
-    Shape of = graph_shape(graph, node->operands[i]);
-    if (!shape_same_set(&of, shape)) {
-      return -1;
-    }
-  }
-  for (int i = 0; i < node->operand_count; i++) {
-    ValueId value = node->operands[i];
-    const Node *maker = graph_producer(graph, value);
-    if (graph_value(graph, value)->name == name) {
-      return value;
-    }
-    ValueId found = maker && maker->op == OP_ADD && !graph_value(graph, value)->name
-                        ? stream_operand(graph, maker, name, shape)
-                        : -1;
-    if (found >= 0) {
-      return found;
-    }
-  }
-  return -1;
-}
-
-static void find_streams(Precision *p, RegionId region) {
-  const Graph *graph = p->graph;
-  const NodeList *nodes = &graph->regions.at[region].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_MICROBATCH) {
-      find_streams(p, node->region);
-    }
-    if (node->backward || node->result_count != 1 || node->op == OP_MICROBATCH) {
-      continue;
-    }
-    const Value *result = graph_value(graph, node->first_result);
-    Shape shape = result->shape;
-    ValueId before =
-        node->op == OP_ADD && result->name && shape.count ? stream_operand(graph, node, result->name, &shape) : -1;
-    p->stream[node->first_result] |= before >= 0 || (result->label && strcmp(result->label, "resid") == 0);
-    if (before >= 0) {
-      p->stream[before] = true;
-    }
-  }
-}
-
-// Its operands have the format of its result.
-static bool only_moves(const Node *node) {
-  return op_alias(node->op) || op_moves(node->op) || node->op == OP_WINDOW;
-}
-
-// What is only moved into a stream, as the product in `y = dot(a, b over i)[j -> k] @resid`, is of the stream itself:
-// rounded to a narrower format on the way, it would not be what the label asks for. Nodes are visited behind all that
-// reads their results.
-static void find_moved(Precision *p, RegionId region, bool *moved, bool *read) {
-  const Graph *graph = p->graph;
-  const Region *all = &graph->regions.at[region];
-  for (int i = 0; i < all->results.count; i++) {
-    read[all->results.at[i]] = true;
-  }
-  for (int i = all->nodes.count - 1; i >= 0; i--) {
-    const Node *node = graph_node(graph, all->nodes.at[i]);
-    if (node->op == OP_MICROBATCH) {
-      find_moved(p, node->region, moved, read);
-    }
-    if (node->backward) {
-      continue;
-    }
-    for (int j = 0; j < node->result_count; j++) {
-      p->stream[node->first_result + j] |= moved[node->first_result + j] && !read[node->first_result + j];
-    }
-    const bool moves = only_moves(node) && p->stream[node->first_result];
-    for (int j = 0; j < node->operand_count; j++) {
-      (moves ? moved : read)[node->operands[j]] = true;
-    }
-  }
+  return roles_sum_choices(&p->roles, node) && graph_value(p->graph, node->operands[0])->type == p->formats->activation;
 }
 
 // --- casts ---
@@ -319,14 +168,14 @@ static ElementType type_of(Precision *p, NodeId id) {
   }
   ElementType first = graph_value(p->graph, node->operands[0])->type;
   if (sums_choices(p, node)) {
-    return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+    return p->roles.summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
   const bool product = op_dots(node->op) || op_chosen(node->op);
   if (op_wide(node->op) || (product && product_is_wide(p->graph, p->c->spec, node))) {
     return p->real;
   }
   if (product) {
-    return p->summed[node->first_result] ? p->formats->gradient : p->formats->activation;
+    return p->roles.summed[node->first_result] ? p->formats->gradient : p->formats->activation;
   }
   if (node->op == OP_TAKE && comes_from_parameter(p->graph, node->operands[0])) {
     return p->formats->residual;
@@ -352,7 +201,7 @@ static void set_varies(Precision *p, const Node *node, ValueId value) {
 // Products in f32 give f32, also the gradient of an operand that was cast for them. What that is added to need not
 // become f32 for it: the gradient of a stream would be, all the way to the first layer.
 static bool is_rounded(const Precision *p, const Node *node) {
-  const bool dot = node->op == OP_DOT && node->backward && !p->summed[node->first_result];
+  const bool dot = node->op == OP_DOT && node->backward && !p->roles.summed[node->first_result];
   if (op_alias(node->op) && node->operands[0] < p->count) {
     return p->rounded[node->operands[0]];
   }
@@ -399,7 +248,10 @@ static ElementType factors_of(const Precision *p, const Node *node) {
 static ElementType asked_of(const Precision *p, const Node *node, ValueId value) {
   const bool product = op_dots(node->op) || op_chosen(node->op);
   const bool free = op_leaf(node->op) || (product && product_is_wide(p->graph, p->c->spec, node));
-  return free ? TYPE_REAL : p->compared[value] ? p->real : p->stream[value] ? p->formats->residual : TYPE_REAL;
+  return free                       ? TYPE_REAL
+         : p->roles.compared[value] ? p->real
+         : p->roles.stream[value]   ? p->formats->residual
+                                    : TYPE_REAL;
 }
 
 // Not all need be marked: a gradient may also be a value of the forward, which multiplies the parameter there.
@@ -459,7 +311,7 @@ static void cast_for(Precision *p, NodeId id) {
       cast_operand(p, id, 1, factors_of(p, graph_node(p->graph, id)));
       break;
     default: {
-      const ElementType asked = only_moves(node) ? asked_of(p, node, node->first_result) : TYPE_REAL;
+      const ElementType asked = roles_only_move(node) ? asked_of(p, node, node->first_result) : TYPE_REAL;
       if (asked != TYPE_REAL) {
         cast_operand(p, id, 0, asked);
       }
@@ -521,7 +373,7 @@ static void type_microbatch(Precision *p, NodeId id) {
   graph->region = inner;
   for (int i = 0; i < graph_node(graph, id)->result_count; i++) {
     ValueId value = graph->regions.at[inner].results.at[i];
-    bool gradient = p->summed[value];
+    bool gradient = p->roles.summed[value];
     value = cast(p, value, gradient ? p->formats->gradient : p->real);
     graph->regions.at[inner].results.at[i] = value;
     ValueId result = graph_node(graph, id)->first_result + i;
@@ -554,7 +406,7 @@ static void type_node(Precision *p, NodeId id) {
         value->type = node->op == OP_PACK  ? graph_value(graph, node->operands[0])->type
                       : asked != TYPE_REAL ? asked
                                            : type_of(p, id);
-        const bool exact = p->compared[node->first_result + i] && !op_leaf(node->op);
+        const bool exact = p->roles.compared[node->first_result + i] && !op_leaf(node->op);
         p->rounded[node->first_result + i] = value->type == p->real && !exact && is_rounded(p, node);
       }
       set_varies(p, node, node->first_result + i);
@@ -592,11 +444,7 @@ bool pass_precision(Compilation *c) {
   graph->real = c->spec->real;
   p.codes = codes_start(c);
   p.count = graph->values.count;
-  p.summed = ARENA_ARRAY(c->arena, bool, p.count + 1);
-  p.stream = ARENA_ARRAY(c->arena, bool, p.count + 1);
-  p.compared = graph_compared(graph);
   p.rounded = ARENA_ARRAY(c->arena, bool, p.count + 1);
-  p.choices = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.varies = ARENA_ARRAY(c->arena, Shape, p.count + 1);
   p.node_count = graph->nodes.count;
   p.waiting = ARENA_ARRAY(c->arena, bool, p.node_count + 1);
@@ -609,10 +457,7 @@ bool pass_precision(Compilation *c) {
     }
   }
   const GraphPlace before = graph_place(graph);
-  find_gradients(&p, 0);
-  find_choices(&p);
-  find_streams(&p, 0);
-  find_moved(&p, 0, ARENA_ARRAY(c->arena, bool, p.count + 1), ARENA_ARRAY(c->arena, bool, p.count + 1));
+  p.roles = roles_find(c->arena, graph);
   type_region(&p, 0);
   quantiser_finish(&p.quantiser);
   graph_return(graph, before);
