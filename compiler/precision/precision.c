@@ -16,7 +16,6 @@
 // Products in 8 bits, and what they read, are quantise.c's.
 // Where an operation needs another format than its operand has, a cast stands between; casts of parameters are made
 // where they are used.
-
 #include "compiler/ir/attention.h"
 #include "compiler/precision/codes.h"
 #include "compiler/precision/quantise.h"
