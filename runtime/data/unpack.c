@@ -311,7 +311,7 @@ Unpack *unpack_open(const char *path, bool packed, Error *error) {
   *u = (Unpack){.path = path, .fd = -1, .size = -1};
   bool done;
   if (packed && strcmp(path, UNPACK_STDIN) == 0) {
-    u->path = "<stdin>";
+    u->path = UNPACK_STDIN_NAME;
     u->fd = dup(STDIN_FILENO);
     done = u->fd >= 0 || io_failed("read", u->path, error);
   } else {

@@ -97,3 +97,32 @@ expect 1 "$MDL" data encode empty.gz -o none.bin
 refused "there is no text: the files are empty"
 expect 1 bash -c "printf 'a\n' | '$MDL' data encode - --field text -o none.bin"
 refused "<stdin>:1: no JSON"
+
+# Standard input is read once, and is not overwritten either.
+expect 2 "$MDL" data encode - small.txt - -o none.bin < small.txt
+refused '`-`, standard input, is named 2 times, and can be read once'
+cp small.txt kept.txt
+ln -sf kept.txt link.txt
+for out in kept.txt link.txt; do
+  expect 2 "$MDL" data encode - -o $out < kept.txt
+  mentions err "<stdin> is read, and -o $out would overwrite it"
+  expect 2 "$MDL" data train-tokenizer - -o $out --vocab 300 < kept.txt
+  mentions err "<stdin> is read, and -o $out would overwrite it"
+done
+cmp small.txt kept.txt || die "standard input was overwritten"
+
+# It has no name that says it is JSON lines; what else it is, is said without one.
+expect 0 "$MDL" data encode - -o made.bin < lines.jsonl
+mentions err "note: <stdin> begins as JSON lines do, and is read as text"
+expect 0 "$MDL" data encode - -o made.bin --field text < lines.jsonl
+! grep -q note err || die "a field was taken"
+printf '{ "one": 1,\n  "two": 2 }\n{a} {"b"}\n' | expect 0 "$MDL" data encode - -o made.bin
+! grep -q note err || die "these are no JSON lines"
+expect 1 "$MDL" data encode - -o none.bin < made.bin
+refused '<stdin> is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(FILE);`'
+tar -cf texts.tar small.txt
+expect 1 "$MDL" data encode - -o none.bin < texts.tar
+refused '<stdin> is an archive of tar, not text; unpack it first, as `tar -xOf FILE` does'
+printf '%%PDF-1.7\n' > page.pdf
+expect 1 "$MDL" data encode page.pdf -o none.bin
+refused 'page.pdf is a PDF, not text; unpack it first: `pdftotext page.pdf - > page.pdf.txt`'
