@@ -149,6 +149,20 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
 done
 for loss in "mean(cross_entropy(logits, targets over vocab)) + 1e-4 * mean(z_loss(logits over vocab))" \
+  "mean(0.9 * cross_entropy(logits, targets over vocab) - 0.1 * mean(logits over vocab))" \
+  "1e-3 * mean(square(logits)) - mean(log(softmax(logits over vocab)[targets]))" \
+  "mean(cross_entropy(logits, targets over vocab)) + 0.3 * mean(cross_entropy(2 * logits, targets over vocab))"; do
+  sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
+  rm -rf loss
+  train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
+  mentions out ", nats per token and other terms"
+  mentions loss/loss.svg "nats per token and other terms"
+  expect 0 "$MDL" eval loss
+  mentions out ", nats per token and other terms"
+  ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
+done
+for loss in "mean(cross_entropy(logits, targets over vocab)); more = 0; if training { more = mean(square(logits)); } loss = loss + more" \
+  "mean(cross_entropy(logits, targets over vocab)) + 0 * mean(square(logits))" \
   "0 - mean(log(softmax(logits over vocab)[targets]))" \
   "0 - mean(log(sum(softmax(logits over vocab) * ((pos(vocab) == targets) as real) over vocab)))" "mean(mean(cross_entropy(logits, targets over vocab) over seq))"; do
   sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
