@@ -101,6 +101,17 @@ expect 0 "$MDL" eval text --data copy.txt
 mentions out "all of copy.txt, which the run was trained on"
 expect 0 "$MDL" eval text --data some.txt
 ! grep -q "trained on" out || die "other text is called what the run was trained on"
+of 'mix(a = text("text.txt"), b = 0.1 * text("some.txt")); validation text("latin.txt")' several.mdl
+one several.mdl several
+for name in text some; do
+  expect 0 "$MDL" eval several --data $name.txt
+  mentions out "all of $PWD/$name.txt, which the run was trained on"
+done
+cp "$ROOT/README.md" other.txt
+for name in latin other; do
+  expect 0 "$MDL" eval several --data $name.txt
+  ! grep -q "trained on" out || die "$name.txt is no source that the run was trained on"
+done
 
 echo "more of it" >> text.txt
 expect 0 "$MDL" eval text
