@@ -131,6 +131,12 @@ bool file_same(const char *a, const char *b) {
   return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
+bool file_open_as(int fd, const char *path) {
+  struct stat x, y;
+  return fstat(fd, &x) == 0 && stat(path, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
+         x.st_ino == y.st_ino;
+}
+
 static bool write_all(int fd, const char *bytes, size_t length) {
   while (length > 0) {
     ssize_t put = write(fd, bytes, length);

@@ -65,6 +65,8 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     front_note_products(f, c);
     front_keep_step(f, c);
     f->logits = front_has_logits(c);
+  }
+  if (program == PROGRAM_TRAIN || program == PROGRAM_EVALUATE) {  // the later one: what evaluations say
     f->loss_unit = c->elaborator->loss_unit;
   }
   if (program == PROGRAM_GENERATE && c->nothing) {

@@ -391,6 +391,8 @@ static void finish_model(Elaborator *e, const Ast *model) {
   }
   if (e->program == PROGRAM_TRAIN) {
     lint_model(e, value);
+  } else if (e->program == PROGRAM_EVALUATE) {
+    lint_unit(e, value);
   }
   if (e->program == PROGRAM_TRAIN || e->program == PROGRAM_EVALUATE) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name_of(e->names, "loss")}, value);

@@ -18,6 +18,20 @@ bool lint_finds(Graph *graph, ValueId value, bool (*found)(Graph *graph, const N
 // per token?
 bool lint_in_nats(Graph *graph, ValueId loss);
 
+// Does a loss add something to the cross entropy of the targets, as a balance of experts, so that no perplexity is
+// known?
+bool lint_adds_terms(const Elaborator *e, ValueId loss);
+
+// A number that the text writes.
+bool lint_number(const Graph *graph, ValueId value, double *number);
+
+// 1: -log of the probability of the targets, -1: log of it, 0: neither. As `cross_entropy` makes it, or written out,
+// from a softmax or `logsumexp`.
+int lint_entropy_sign(const Elaborator *e, ValueId value);
+
+// Says in the elaborator what the loss is in.
+void lint_unit(Elaborator *e, ValueId loss);
+
 // Behind an elaborated training step: warns of names that nothing reads (E016), and of parameters that the loss does
 // not depend on (E038).
 void lint_model(Elaborator *e, ValueId loss);

@@ -251,7 +251,7 @@ static void check_reductions(Elaborator *e, const Node *take) {
 
 // --- a loss that training would make larger ---
 
-static bool constant(const Graph *graph, ValueId value, double *number) {
+bool lint_number(const Graph *graph, ValueId value, double *number) {
   const Node *node = graph_producer(graph, value);
   *number = node && node->op == OP_CONST ? node->number : 0;
   return node && node->op == OP_CONST;
@@ -281,9 +281,7 @@ static bool is_made_by(const Elaborator *e, const Node *node, const char *functi
          strcmp(e->graph->scopes.at[node->scope].function, function) == 0;
 }
 
-// 1: -log of the probability of the targets, -1: log of it, 0: neither. As `cross_entropy` makes it, or written out,
-// from a softmax or `logsumexp`.
-static int entropy_sign(const Elaborator *e, ValueId value) {
+int lint_entropy_sign(const Elaborator *e, ValueId value) {
   const Graph *graph = e->graph;
   bool picked = false;
   if (is_made_by(e, graph_producer(graph, value), "cross_entropy")) {
@@ -310,7 +308,7 @@ static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth
   if (!node || depth > MOST_DEPTH || signs->left-- <= 0) {
     return;
   }
-  const int sign = entropy_sign(e, value);
+  const int sign = lint_entropy_sign(e, value);
   double number;
   if (sign != 0) {
     signs->plus += minus == (sign < 0);
@@ -332,9 +330,9 @@ static void find_signs(const Elaborator *e, ValueId value, bool minus, int depth
       break;
     case OP_MUL:
     case OP_DIV:
-      if (constant(graph, node->operands[1], &number)) {
+      if (lint_number(graph, node->operands[1], &number)) {
         find_signs(e, node->operands[0], minus != (number < 0), depth + 1, signs);
-      } else if (node->op == OP_MUL && constant(graph, node->operands[0], &number)) {
+      } else if (node->op == OP_MUL && lint_number(graph, node->operands[0], &number)) {
         find_signs(e, node->operands[1], minus != (number < 0), depth + 1, signs);
       }
       break;
@@ -424,13 +422,13 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   if (!node || depth > MOST_DEPTH || s->left-- <= 0) {
     return false;
   }
-  if (node->op == OP_MUL && constant(s->graph, node->operands[1], &number)) {
+  if (node->op == OP_MUL && lint_number(s->graph, node->operands[1], &number)) {
     return is_plain_sum(s, node->operands[0], factor * number, depth + 1);
   }
-  if (node->op == OP_MUL && constant(s->graph, node->operands[0], &number)) {
+  if (node->op == OP_MUL && lint_number(s->graph, node->operands[0], &number)) {
     return is_plain_sum(s, node->operands[1], factor * number, depth + 1);
   }
-  if (node->op == OP_DIV && constant(s->graph, node->operands[1], &number) && number != 0) {
+  if (node->op == OP_DIV && lint_number(s->graph, node->operands[1], &number) && number != 0) {
     return is_plain_sum(s, node->operands[0], factor / number, depth + 1);
   }
   if (node->op == OP_NEG) {
@@ -470,7 +468,8 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   return more;
 }
 
-static void check_mean(Elaborator *e, ValueId loss) {
+// Sets the unit of the loss.
+static Summed find_unit(Elaborator *e, ValueId loss) {
   Graph *graph = e->graph;
   Summed s = {.graph = graph, .left = MOST_NODES, .all = 1};
   const NodeList *nodes = &graph->regions.at[0].nodes;
@@ -482,7 +481,20 @@ static void check_mean(Elaborator *e, ValueId loss) {
     }
   }
   const bool sum = is_plain_sum(&s, loss, 1, 0);
-  e->loss_unit = s.scaled || !lint_in_nats(graph, loss) ? LOSS_PLAIN : LOSS_NATS;
+  e->loss_unit = sum                                      ? LOSS_SUM
+                 : s.scaled || !lint_in_nats(graph, loss) ? LOSS_PLAIN
+                 : lint_adds_terms(e, loss)               ? LOSS_MORE
+                                                          : LOSS_NATS;
+  return s;
+}
+
+void lint_unit(Elaborator *e, ValueId loss) {
+  find_unit(e, loss);
+}
+
+static void check_mean(Elaborator *e, ValueId loss) {
+  const Graph *graph = e->graph;
+  const Summed s = find_unit(e, loss);
   if (s.weighed) {
     const bool share = strcmp(is_given_weights(graph, s.weighed), "share") == 0;
     Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
@@ -494,10 +506,9 @@ static void check_mean(Elaborator *e, ValueId loss) {
                 "meant"
               : "write `masked_mean(x, mask)`, or `sum(x * share)`; `allow E054;` in the recipe if that is meant");
   }
-  if (!sum) {
+  if (e->loss_unit != LOSS_SUM) {
     return;
   }
-  e->loss_unit = LOSS_SUM;
   Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
                                   "the loss is a sum over %.0f places, not their mean", terms(&s, ~0U));
   diag_help(e->diag, said,

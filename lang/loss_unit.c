@@ -1,4 +1,4 @@
-// loss_unit.c: may a loss be called nats per token?
+// loss_unit.c: may a loss be called nats per token, and is it nothing else?
 #include <string.h>
 
 #include "compiler/ir/op.h"
@@ -73,4 +73,50 @@ static bool is_picked_from(const Node *node) {
 
 bool lint_in_nats(Graph *graph, ValueId loss) {
   return lint_finds(graph, loss, is_logarithm, is_passed) && lint_finds(graph, loss, picks_tokens, is_picked_from);
+}
+
+enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is looked at twice
+
+// Is the value made of a cross entropy by sums, signs and weights?
+static bool has_entropy(const Elaborator *e, ValueId value, int depth, int *left) {
+  const Node *node = graph_producer(e->graph, value);
+  if (!node || depth > MOST_DEPTH || (*left)-- <= 0) {
+    return false;
+  }
+  if (lint_entropy_sign(e, value) != 0) {
+    return true;
+  }
+  bool found = false;
+  for (int i = 0; i < node->operand_count && !found && (node->op == OP_SUM || op_elementwise(node->op)); i++) {
+    found = has_entropy(e, node->operands[i], depth + 1, left);
+  }
+  return found;
+}
+
+// Is it 0, as a term is whose weight is 0?
+static bool is_zero(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  double number;
+  return (lint_number(graph, value, &number) && number == 0) ||
+         (node && node->op == OP_MUL && (is_zero(graph, node->operands[0]) || is_zero(graph, node->operands[1])));
+}
+
+static bool adds_terms(const Elaborator *e, ValueId value, int depth, int *left) {
+  const Node *node = graph_producer(e->graph, value);
+  if (!node || depth > MOST_DEPTH || lint_entropy_sign(e, value) != 0 ||
+      (node->op != OP_SUM && !op_elementwise(node->op))) {
+    return false;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    if (has_entropy(e, node->operands[i], 0, left)) {
+      const bool sum = node->op == OP_ADD || node->op == OP_SUB;
+      return (sum && !is_zero(e->graph, node->operands[1 - i])) || adds_terms(e, node->operands[i], depth + 1, left);
+    }
+  }
+  return false;
+}
+
+bool lint_adds_terms(const Elaborator *e, ValueId loss) {
+  int left = MOST_NODES;
+  return adds_terms(e, loss, 0, &left);
 }

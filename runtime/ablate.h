@@ -110,6 +110,7 @@ typedef struct {
   AblateGroup *groups;
   bool validated;     // groups are ranked by validation losses
   bool incomparable;  // rows read different data or tokens, or have sums over other batches
+  bool more_terms;    // losses of some rows have other terms than the cross entropy
   Log log;
 } Ablate;
 

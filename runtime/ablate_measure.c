@@ -116,7 +116,7 @@ AblateLosses ablate_losses(const Ablate *ablate) {
     const AblateRow *row = &ablate->rows[i];
     has[row->unit] |= row->steps > 0;
   }
-  const int kinds = has[LOSS_NATS] + has[LOSS_SUM] + has[LOSS_PLAIN];
+  const int kinds = (has[LOSS_NATS] || has[LOSS_MORE]) + has[LOSS_SUM] + has[LOSS_PLAIN];
   return kinds > 1 ? LOSSES_BOTH : has[LOSS_SUM] ? LOSSES_SUMS : has[LOSS_PLAIN] ? LOSSES_PLAIN : LOSSES_MEANS;
 }
 

@@ -72,10 +72,15 @@ static bool near_best(const AblateGroup *best, const AblateGroup *group) {
   return group->mean - best->mean <= 2 * error;  // false without spreads, which are NaN then
 }
 
+// Other terms beside the cross entropy are said by themselves.
+static LossUnit measure_of(const AblateRow *row) {
+  return row->unit == LOSS_MORE ? LOSS_NATS : row->unit;
+}
+
 void ablate_rank(Ablate *ablate) {
   ablate->group_count = 0;
   ablate->validated = true;
-  ablate->incomparable = false;
+  ablate->incomparable = ablate->more_terms = false;
   if (!ranks(ablate)) {
     return;
   }
@@ -97,7 +102,8 @@ void ablate_rank(Ablate *ablate) {
     first = first < 0 ? i : first;
     ablate->validated &= row->validates;
     const AblateRow *other = &ablate->rows[first];
-    ablate->incomparable |= strcmp(row->data, other->data) != 0 || row->unit != other->unit ||
+    ablate->more_terms |= row->unit == LOSS_MORE;
+    ablate->incomparable |= strcmp(row->data, other->data) != 0 || measure_of(row) != measure_of(other) ||
                             (row->unit == LOSS_SUM && (row->tokens < other->tokens || row->tokens > other->tokens));
   }
   for (int k = 0; k < ablate->group_count; k++) {
@@ -233,6 +239,11 @@ void ablate_ranking(const Ablate *ablate, Buffer *out) {
                 LOG_FAINT "ranked by the mean of %s; spread: the standard deviation between seeds%s" LOG_PLAIN "\n",
                 ablate->validated ? "the validation losses" : "the losses of the last sixteenth of the steps",
                 near ? "; \xe2\x89\x88 behind by less than twice the standard error" : "");
+  if (ablate->more_terms) {
+    buffer_text(out, LOG_YELLOW
+                "losses of some rows have other terms than the cross entropy, which rank them too: add such terms `if "
+                "training`" LOG_PLAIN "\n");
+  }
   if (ablate->incomparable) {
     buffer_format(out, LOG_YELLOW "%s of one says little beside that of another" LOG_PLAIN "\n",
                   ablate_losses(ablate) == LOSSES_MEANS || ablate_losses(ablate) == LOSSES_PLAIN

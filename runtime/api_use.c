@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "runtime/api_internal.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/data/source.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
 #include "runtime/feed.h"
@@ -55,6 +57,21 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
                     data_facts(data).path));
 }
 
+// Is the file one of several that the run is trained on? The fingerprint is of all of them together.
+static bool is_among(const PlanRun *run, const char *path) {
+  char placed[PATH_MAX];
+  SourceLine line;
+  for (const char *at = run->data_path; at && strcmp(run->data_kind, "mix") == 0 && *at;) {
+    const size_t length = strcspn(at, "\n");
+    if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0 &&
+        data_place(line.path, run->data_base, placed) && file_same(placed, path)) {
+      return true;
+    }
+    at += length + (at[length] != '\0');
+  }
+  return false;
+}
+
 // Is the file that is evaluated on what the run was trained on, and what it finds by itself still what that was?
 static bool evaluation_known(const Restored *restored, const char *path, const Data *data, MdlEvaluation *result,
                              Error *error) {
@@ -67,7 +84,7 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
     return false;
   }
   const bool same = print.data == facts->data_hash;
-  result->trained = path && same;
+  result->trained = path && (same || is_among(&restored->plan->run, data_facts(data).path));
   result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   return true;
 }

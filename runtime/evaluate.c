@@ -67,8 +67,10 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
 }
 
 const char *evaluate_unit(LossUnit unit) {
-  static const char *const units[] = {
-      [LOSS_NATS] = "nats per token", [LOSS_SUM] = "a sum over the tokens of a batch", [LOSS_PLAIN] = "without a unit"};
+  static const char *const units[] = {[LOSS_NATS] = "nats per token",
+                                      [LOSS_SUM] = "a sum over the tokens of a batch",
+                                      [LOSS_PLAIN] = "without a unit",
+                                      [LOSS_MORE] = "nats per token and other terms"};
   return units[unit];
 }
 

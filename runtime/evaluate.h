@@ -19,7 +19,7 @@ typedef struct {
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
                   Error *error);
 
-// "nats per token", "a sum over the tokens of a batch" or "without a unit".
+// "nats per token", "a sum over the tokens of a batch", "without a unit" or "nats per token and other terms".
 const char *evaluate_unit(LossUnit unit);
 
 double evaluate_bits_per_byte(double loss, const Data *data);

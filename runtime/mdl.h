@@ -211,8 +211,8 @@ typedef struct {
 } MdlEvaluateOptions;
 
 typedef struct {
-  // Where the loss is not in nats per token, since it is a sum or not made of logarithms, the others are NaN;
-  // bits_per_byte also where no tokenizer is known.
+  // Where the loss is not in nats per token, since it is a sum, not made of logarithms or has other terms, the others
+  // are NaN; bits_per_byte also where no tokenizer is known.
   double loss, perplexity, bits_per_byte;
   int64_t step, windows, tokens;
   double seconds;
@@ -226,7 +226,8 @@ typedef struct {
   } sets[8];
   bool trained;   // `data` is what the run was trained on, but for the part that it held out
   bool changed;   // the run's data is not what it was: it may hold out text that was trained on
-  char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit"
+  char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per
+                  // token and other terms"
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.

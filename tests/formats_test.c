@@ -424,7 +424,7 @@ static void test_chart(void **state) {
   (void)state;
   static const int64_t counts[] = {0, 1, 2, 10, 892, 893, 5000, 100000};
   static const char *const said[] = {"loss, nats per token<", "loss, a sum over the tokens of a batch<",
-                                     "loss, without a unit<"};
+                                     "loss, without a unit<", "loss, nats per token and other terms<"};
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     for (int kind = 0; kind < 8; kind++) {
       MetricsPoint *points = calloc((size_t)counts[c] + 1, sizeof *points);

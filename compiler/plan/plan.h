@@ -279,8 +279,8 @@ typedef struct {  // call_count 0: the plan does not have this program
 #define PLAN_MOST_STEPS INT64_C(1000000000000)  // and batches; far above what any run reaches
 
 // What the loss is in: nats per token; a sum over the tokens of a batch and not their mean; or no unit, as of a mean of
-// squares, or of half a mean.
-typedef enum { LOSS_NATS, LOSS_SUM, LOSS_PLAIN, LOSS_UNIT_COUNT } LossUnit;
+// squares, or of half a mean; or nats per token and what is added to them, as a balance of experts.
+typedef enum { LOSS_NATS, LOSS_SUM, LOSS_PLAIN, LOSS_MORE, LOSS_UNIT_COUNT } LossUnit;
 
 typedef struct {  // what the recipe says about a run, resolved
   const char *model, *recipe, *layout, *precision, *optimizer;

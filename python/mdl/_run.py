@@ -30,7 +30,7 @@ class Evaluation:
     """The loss of a checkpoint."""
 
     loss: float
-    perplexity: float  # NaN where the loss is not in nats per token
+    perplexity: float  # NaN where the loss is not in nats per token, or has other terms
     bits_per_byte: float  # NaN where no tokenizer is known
     step: int
     windows: int
@@ -42,7 +42,7 @@ class Evaluation:
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
     trained: bool  # `data` is what the run was trained on
     changed: bool  # the data of the run is not what it was: it may hold out text that was trained on
-    unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch" or "without a unit"
+    unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per token and other terms"
 
 
 def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = None, batches: int = 0,

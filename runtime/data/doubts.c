@@ -26,12 +26,36 @@ static size_t odd_bytes(const uint8_t *text, size_t length) {
   return odd;
 }
 
+// Does it begin with an object of JSON in a line? One that is longer than what is looked at counts.
+static bool begins_with_object(const char *text, size_t length) {
+  size_t at = 0;
+  while (at < length && strchr(" \t\r\n", text[at]) && text[at]) {
+    at++;
+  }
+  const char *line = text + at, *end = memchr(line, '\n', length - at);
+  size_t size = end ? (size_t)(end - line) : length - at, name = 1;
+  while (size > 0 && (line[size - 1] == '\r' || line[size - 1] == ' ')) {
+    size--;
+  }
+  while (name < size && line[name] == ' ') {
+    name++;
+  }
+  return size > name && line[0] == '{' && line[name] == '"' && (line[size - 1] == '}' || (!end && length >= LOOK));
+}
+
 void doubts_text(const char *path, const char *text, size_t all, Buffer *lines) {
   const size_t length = all < LOOK ? all : LOOK, odd = odd_bytes((const uint8_t *)text, length);
   char size[32];
   if (length >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) {
     buffer_format(
         lines, "%s begins with a byte order mark, U+FEFF, which is read as text: `tail -c +4` leaves it out\n", path);
+  }
+  if (begins_with_object(text, length)) {
+    buffer_format(
+        lines,
+        "%s begins as JSON lines do, and is read as text, with its braces and names: `mdl data encode --field "
+        "NAME` takes a field of each line\n",
+        path);
   }
   if (odd * MOST_ODD > length) {
     buffer_format(lines,

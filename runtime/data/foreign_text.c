@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "runtime/data/token_file.h"
+#include "runtime/data/unpack.h"
 #include "runtime/io.h"
 
 typedef struct {
@@ -12,31 +13,33 @@ typedef struct {
   const char *what, *unpack;  // the command that writes the text to stdout; NULL: there is none
   size_t at;                  // where these bytes are
   bool encodes;               // `mdl data encode` unpacks it by itself
+  const char *to;             // what the command has behind the file, to write to stdout; or NULL
 } Packed;
 
 static const Packed packed[] = {
-    {"\x1f\x8b", 2, "packed by gzip", "gzip -dc", 0, true},
-    {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc", 0, true},
-    {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc", 0, true},
-    {"PK\3\4", 4, "an archive of zip", "unzip -p", 0, false},
-    {"ustar", 5, "an archive of tar", "tar -xOf", 257, false},
-    {"\xff\xfe", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0, false},
-    {"\xfe\xff", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0, false},
-    {"%PDF-", 5, "a PDF", "pdftotext -", 0, false},
-    {"PAR1", 4, "Parquet", NULL, 0, false},
+    {"\x1f\x8b", 2, "packed by gzip", "gzip -dc", 0, true, NULL},
+    {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc", 0, true, NULL},
+    {"\x50\x2a\x4d\x18", 4, "packed by zstd", "zstd -dc", 0, true, NULL},  // by pzstd
+    {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc", 0, true, NULL},
+    {"PK\3\4", 4, "an archive of zip", "unzip -p", 0, false, NULL},
+    {"ustar", 5, "an archive of tar", "tar -xOf", 257, false, NULL},
+    {"\xff\xfe", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0, false, NULL},
+    {"\xfe\xff", 2, "UTF-16", "iconv -f utf-16 -t utf-8", 0, false, NULL},
+    {"%PDF-", 5, "a PDF", "pdftotext", 0, false, " -"},
+    {"PAR1", 4, "Parquet", NULL, 0, false, NULL},
     {"\x7f"
      "ELF",
-     4, "a program", NULL, 0, false},
-    {"\x80\2", 2, "a pickle", NULL, 0, false},
-    {"\x80\3", 2, "a pickle", NULL, 0, false},
-    {"\x80\4", 2, "a pickle", NULL, 0, false},
-    {"\x80\5", 2, "a pickle", NULL, 0, false},
-    {"\x93NUMPY", 6, "an array of numpy.save", NULL, 0, false},
-    {"\x89PNG", 4, "a picture", NULL, 0, false},
-    {"\xff\xd8\xff", 3, "a picture", NULL, 0, false},
-    {"ARROW1", 6, "a table of Arrow", NULL, 0, false},
-    {"\x89HDF\r\n", 6, "a file of HDF5", NULL, 0, false},
-    {"SQLite format 3", 15, "a database of SQLite", NULL, 0, false},
+     4, "a program", NULL, 0, false, NULL},
+    {"\x80\2", 2, "a pickle", NULL, 0, false, NULL},
+    {"\x80\3", 2, "a pickle", NULL, 0, false, NULL},
+    {"\x80\4", 2, "a pickle", NULL, 0, false, NULL},
+    {"\x80\5", 2, "a pickle", NULL, 0, false, NULL},
+    {"\x93NUMPY", 6, "an array of numpy.save", NULL, 0, false, NULL},
+    {"\x89PNG", 4, "a picture", NULL, 0, false, NULL},
+    {"\xff\xd8\xff", 3, "a picture", NULL, 0, false, NULL},
+    {"ARROW1", 6, "a table of Arrow", NULL, 0, false, NULL},
+    {"\x89HDF\r\n", 6, "a file of HDF5", NULL, 0, false, NULL},
+    {"SQLite format 3", 15, "a database of SQLite", NULL, 0, false, NULL},
 };
 
 // What stands in place of a file in a repository.
@@ -58,14 +61,21 @@ static bool encode_error(const char *path, const char *what, Error *error) {
                    path, what, buffer_word(from, sizeof from, path));
 }
 
-static bool packed_error(const char *path, const char *what, const char *unpack, Error *error) {
+static bool packed_error(const char *path, const Packed *by, Error *error) {
   // Into a file of its own: whoever copies that line loses no other text, nor this file.
   char text[IO_PATH_MAX], from[IO_PATH_MAX], to[IO_PATH_MAX];
+  const char *behind = by->to ? by->to : "";
   snprintf(text, sizeof text, "%s.txt", path);
-  return unpack ? error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s > %s`", path, what, unpack,
-                            buffer_word(from, sizeof from, path), buffer_word(to, sizeof to, text))
-                : error_set(error, 1, "%s is %s, not text; write its text as lines of JSON first, {\"text\": \"...\"}",
-                            path, what);
+  if (!by->unpack) {
+    return error_set(error, 1, "%s is %s, not text; write its text as lines of JSON first, {\"text\": \"...\"}", path,
+                     by->what);
+  }
+  if (strcmp(path, UNPACK_STDIN_NAME) == 0) {
+    return error_set(error, 1, "%s is %s, not text; unpack it first, as `%s FILE%s` does", path, by->what, by->unpack,
+                     behind);
+  }
+  return error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s%s > %s`", path, by->what, by->unpack,
+                   buffer_word(from, sizeof from, path), behind, buffer_word(to, sizeof to, text));
 }
 
 bool foreign_text_check(const char *path, const char *text, size_t length, bool packs, Error *error) {
@@ -76,7 +86,7 @@ bool foreign_text_check(const char *path, const char *text, size_t length, bool 
     const size_t at = packed[i].at;
     if (length >= at + packed[i].count && memcmp(begin + at, packed[i].bytes, packed[i].count) == 0) {
       return !packs && packed[i].encodes ? encode_error(path, packed[i].what, error)
-                                         : packed_error(path, packed[i].what, packed[i].unpack, error);
+                                         : packed_error(path, &packed[i], error);
     }
   }
   if (is_pointer(begin)) {
@@ -85,14 +95,15 @@ bool foreign_text_check(const char *path, const char *text, size_t length, bool 
                      path);
   }
   if (is_bzip2(begin)) {
-    return packed_error(path, "packed by bzip2", "bzip2 -dc", error);
+    static const Packed bzip2 = {.what = "packed by bzip2", .unpack = "bzip2 -dc"};
+    return packed_error(path, &bzip2, error);
   }
   memcpy(header, begin, sizeof header);
   const bool narrow = header[0] == LLMC_U16 && header[1] == LLMC_U16_VERSION;
   if (narrow || (header[0] == LLMC_U32 && header[1] == LLMC_U32_VERSION)) {
     char string[IO_PATH_MAX];
     return error_set(error, 1, "%s is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(%s);`",
-                     path, buffer_string(string, sizeof string, path));
+                     path, strcmp(path, UNPACK_STDIN_NAME) == 0 ? "FILE" : buffer_string(string, sizeof string, path));
   }
   return true;
 }

@@ -228,20 +228,37 @@ static bool read_file(Reader *r, const char *path) {
   return done;
 }
 
-static bool apart(const char *read, const char *made, const char *out, Error *error) {
-  return !file_same(read, made) ||
-         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made", read, out);
+static bool is_stdin(const ReaderOptions *options, int file) {
+  return options->packed && strcmp(options->files[file], UNPACK_STDIN) == 0;
+}
+
+// Of file -1, the tokenizer, and the others: is it what is made, or what stands in its place until that is whole?
+static bool apart(const ReaderOptions *options, int file, const char *tokenizer, const char *made, const char *out,
+                  Error *error) {
+  const bool in = file >= 0 && is_stdin(options, file);
+  const char *read = file < 0 ? tokenizer : options->files[file];
+  return !(in ? file_open_as(STDIN_FILENO, made) : file_same(read, made)) ||
+         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made",
+                   in ? UNPACK_STDIN_NAME : read, out);
+}
+
+// It can be read once: named again it would be empty.
+static bool one_stdin(const ReaderOptions *options, Error *error) {
+  int named = 0;
+  for (int i = 0; i < options->file_count; i++) {
+    named += is_stdin(options, i);
+  }
+  return named < 2 || error_set(error, 2, "`-`, standard input, is named %d times, and can be read once", named);
 }
 
 bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
                   Error *error) {
   char temporary[IO_PATH_MAX];
-  if (!io_path(temporary, error, "%s%s", out, ending)) {
+  if (!io_path(temporary, error, "%s%s", out, ending) || !one_stdin(options, error)) {
     return false;
   }
   for (int i = tokenizer ? -1 : 0; i < options->file_count; i++) {
-    const char *read = i < 0 ? tokenizer : options->files[i];
-    if (!apart(read, out, out, error) || !apart(read, temporary, out, error)) {
+    if (!apart(options, i, tokenizer, out, out, error) || !apart(options, i, tokenizer, temporary, out, error)) {
       return false;
     }
   }
@@ -254,8 +271,7 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
   bool done = true;
   *facts = (ReaderFacts){0};
   for (int i = 0; i < options->file_count; i++) {
-    const bool known =
-        stat(options->files[i], &info) == 0 && !(options->packed && strcmp(options->files[i], UNPACK_STDIN) == 0);
+    const bool known = stat(options->files[i], &info) == 0 && !is_stdin(options, i);
     r.total = known && r.total >= 0 ? r.total + info.st_size : -1;
   }
   r.begun = r.told = clock_seconds();

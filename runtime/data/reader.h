@@ -29,7 +29,8 @@ typedef struct {
 typedef bool ReaderText(void *context, const char *text, size_t length, bool more, size_t *used, Error *error);
 
 // What is made, `out`, is none of the files that are read, nor is the file that stands in its place until it is whole,
-// whose name has `ending` behind it: else a text would be lost. `tokenizer`: read too; NULL: none.
+// whose name has `ending` behind it: else a text would be lost. Nor is standard input named twice. `tokenizer`: read
+// too; NULL: none.
 bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
                   Error *error);
 

@@ -127,7 +127,8 @@ static bool input_has(Unpack *u, size_t count, Error *error) {
 
 // --- what was packed ---
 
-// What a library made of the input: how many bytes it wrote. With none written it wants more input, or all is `done`.
+// What a library made of the input: how many bytes it wrote. With none written or taken it wants more, or all is
+// `done`.
 typedef struct {
   size_t written;
   bool done;
@@ -232,7 +233,10 @@ static Step step_take(Unpack *u, uint8_t *to, size_t room) {
 bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
   *got = 0;
   while (*got < size) {
+    const size_t begin = u->begin;
     const Step step = step_take(u, (uint8_t *)to + *got, size - *got);
+    const bool idle =
+        step.written == 0 && u->begin == begin;  // else a part without bytes, or the checks of one, passed
     *got += step.written;
     if (step.starved) {
       return error_set(error, 3, "no memory to unpack %s", u->path);
@@ -241,10 +245,10 @@ bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
       return error_set(error, 1, "%s cannot be unpacked beyond its byte %lld: %s", u->path, (long long)unpack_taken(u),
                        step.wrong);
     }
-    if (step.done || (step.written == 0 && u->over)) {
+    if (step.done || (idle && u->over)) {
       break;
     }
-    if (step.written == 0 && !input_read(u, error)) {
+    if (idle && !input_read(u, error)) {
       return false;
     }
   }
@@ -282,6 +286,15 @@ static bool pack_begin(Unpack *u, const char *by, Error *error) {
   return done || error_set(error, 3, "no memory to unpack %s", u->path);
 }
 
+// Does the file begin as this one packs? What pzstd writes has frames of zstd that are to be skipped ahead.
+static bool is_packed(const Unpack *u, int by) {
+  const uint8_t *first = u->input + u->begin;
+  const size_t there = u->end - u->begin;
+  return there >= packs[by].size &&
+         (memcmp(first, packs[by].magic, packs[by].size) == 0 ||
+          (packs[by].pack == PACK_ZSTD && (first[0] & 0xf0) == 0x50 && memcmp(first + 1, "\x2a\x4d\x18", 3) == 0));
+}
+
 static bool begin(Unpack *u, bool packed, Error *error) {
   u->input = malloc(INPUT);
   if (!u->input) {
@@ -294,7 +307,7 @@ static bool begin(Unpack *u, bool packed, Error *error) {
     return false;
   }
   for (int i = 0; i < PACKS; i++) {
-    if (u->end - u->begin >= packs[i].size && memcmp(u->input + u->begin, packs[i].magic, packs[i].size) == 0) {
+    if (is_packed(u, i)) {
       u->pack = packs[i].pack;
       return pack_begin(u, packs[i].by, error);
     }
@@ -311,7 +324,7 @@ Unpack *unpack_open(const char *path, bool packed, Error *error) {
   *u = (Unpack){.path = path, .fd = -1, .size = -1};
   bool done;
   if (packed && strcmp(path, UNPACK_STDIN) == 0) {
-    u->path = "<stdin>";
+    u->path = UNPACK_STDIN_NAME;
     u->fd = dup(STDIN_FILENO);
     done = u->fd >= 0 || io_failed("read", u->path, error);
   } else {

@@ -101,6 +101,17 @@ expect 0 "$MDL" eval text --data copy.txt
 mentions out "all of copy.txt, which the run was trained on"
 expect 0 "$MDL" eval text --data some.txt
 ! grep -q "trained on" out || die "other text is called what the run was trained on"
+of 'mix(a = text("text.txt"), b = 0.1 * text("some.txt")); validation text("latin.txt")' several.mdl
+one several.mdl several
+for name in text some; do
+  expect 0 "$MDL" eval several --data $name.txt
+  mentions out "all of $PWD/$name.txt, which the run was trained on"
+done
+cp "$ROOT/README.md" other.txt
+for name in latin other; do
+  expect 0 "$MDL" eval several --data $name.txt
+  ! grep -q "trained on" out || die "$name.txt is no source that the run was trained on"
+done
 
 echo "more of it" >> text.txt
 expect 0 "$MDL" eval text
@@ -149,6 +160,20 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
 done
 for loss in "mean(cross_entropy(logits, targets over vocab)) + 1e-4 * mean(z_loss(logits over vocab))" \
+  "mean(0.9 * cross_entropy(logits, targets over vocab) - 0.1 * mean(logits over vocab))" \
+  "1e-3 * mean(square(logits)) - mean(log(softmax(logits over vocab)[targets]))" \
+  "mean(cross_entropy(logits, targets over vocab)) + 0.3 * mean(cross_entropy(2 * logits, targets over vocab))"; do
+  sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl
+  rm -rf loss
+  train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
+  mentions out ", nats per token and other terms"
+  mentions loss/loss.svg "nats per token and other terms"
+  expect 0 "$MDL" eval loss
+  mentions out ", nats per token and other terms"
+  ! grep -q "perplexity\|bits per byte" out || die "$loss has a perplexity"
+done
+for loss in "mean(cross_entropy(logits, targets over vocab)); more = 0; if training { more = mean(square(logits)); } loss = loss + more" \
+  "mean(cross_entropy(logits, targets over vocab)) + 0 * mean(square(logits))" \
   "0 - mean(log(softmax(logits over vocab)[targets]))" \
   "0 - mean(log(sum(softmax(logits over vocab) * ((pos(vocab) == targets) as real) over vocab)))" "mean(mean(cross_entropy(logits, targets over vocab) over seq))"; do
   sed "s/  loss = .*/  loss = $loss;/" "$SMALL" > loss.mdl

@@ -46,6 +46,21 @@ for by in "${packers[@]}"; do
   expect 0 "$MDL" data encode two.txt -o two.bin
   cmp made.bin two.bin || die "$by: the second part is left out"
 
+  # Also where one has no bytes, or as many as are read at once, so that its checks are read by themselves.
+  : > nothing.txt
+  head -c 1048577 long.txt > piece.txt
+  for first in small piece; do
+    for part in $first nothing small; do $by -qc $part.txt; done > parts.$end
+    cat $first.txt small.txt > parts.txt
+    expect 0 "$MDL" data encode parts.$end -o made.bin
+    expect 0 "$MDL" data encode parts.txt -o parts.bin
+    cmp made.bin parts.bin || die "$by: a part of no bytes ends the text"
+    $by -qc $first.txt > parts.$end
+    $by -qc small.txt >> parts.$end
+    expect 0 "$MDL" data encode parts.$end -o made.bin
+    cmp made.bin parts.bin || die "$by: the second part begins a document"
+  done
+
   # Cut anywhere, it is known to be; a changed byte is never another text.
   size=$(wc -c < two.$end)
   for cut in 7 20 $((size / 3)) $((size - 1)); do
@@ -97,3 +112,51 @@ expect 1 "$MDL" data encode empty.gz -o none.bin
 refused "there is no text: the files are empty"
 expect 1 bash -c "printf 'a\n' | '$MDL' data encode - --field text -o none.bin"
 refused "<stdin>:1: no JSON"
+
+# Standard input is read once, and is not overwritten either.
+expect 2 "$MDL" data encode - small.txt - -o none.bin < small.txt
+refused '`-`, standard input, is named 2 times, and can be read once'
+cp small.txt kept.txt
+ln -sf kept.txt link.txt
+for out in kept.txt link.txt; do
+  expect 2 "$MDL" data encode - -o $out < kept.txt
+  mentions err "<stdin> is read, and -o $out would overwrite it"
+  expect 2 "$MDL" data train-tokenizer - -o $out --vocab 300 < kept.txt
+  mentions err "<stdin> is read, and -o $out would overwrite it"
+done
+cmp small.txt kept.txt || die "standard input was overwritten"
+
+# It has no name that says it is JSON lines; what else it is, is said without one.
+expect 0 "$MDL" data encode - -o made.bin < lines.jsonl
+mentions err "note: <stdin> begins as JSON lines do, and is read as text"
+expect 0 "$MDL" data encode - -o made.bin --field text < lines.jsonl
+! grep -q note err || die "a field was taken"
+printf '{ "one": 1,\n  "two": 2 }\n{a} {"b"}\n' | expect 0 "$MDL" data encode - -o made.bin
+! grep -q note err || die "these are no JSON lines"
+expect 1 "$MDL" data encode - -o none.bin < made.bin
+refused '<stdin> is a file of tokens of llm.c, not text; a recipe reads it by `data tokens(FILE);`'
+tar -cf texts.tar small.txt
+expect 1 "$MDL" data encode - -o none.bin < texts.tar
+refused '<stdin> is an archive of tar, not text; unpack it first, as `tar -xOf FILE` does'
+printf '%%PDF-1.7\n' > page.pdf
+expect 1 "$MDL" data encode page.pdf -o none.bin
+refused 'page.pdf is a PDF, not text; unpack it first: `pdftotext page.pdf - > page.pdf.txt`'
+
+# pzstd begins with frames that are to be skipped.
+if command -v zstd > /dev/null; then
+  for first in 50 5e; do
+    for part in long small; do
+      printf "\\x$first\\x2a\\x4d\\x18\\x04\\0\\0\\0size"
+      zstd -qc $part.txt
+    done > parallel.zst
+    cat long.txt small.txt > both.txt
+    expect 0 "$MDL" data encode both.txt -o two.bin
+    expect 0 "$MDL" data encode parallel.zst -o made.bin
+    cmp made.bin two.bin || die "pzstd: other tokens"
+  done
+  printf '\x50\x2a\x4d\x18\x04\0\0\0size' | cat - small.txt > parallel.zst
+  expect 1 "$MDL" data encode parallel.zst -o none.bin
+  refused "parallel.zst cannot be unpacked beyond its byte"
+  expect 1 "$MDL" train "$SMALL" --data parallel.zst --steps 1 --out packed
+  mentions err "parallel.zst is packed by zstd, which recipes do not read"
+fi

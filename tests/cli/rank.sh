@@ -57,6 +57,11 @@ expect 2 "$MDL" ablate small.mdl --seeds 0 recipe=small,wide --out never
 sed '/^recipe wide/,/^}/s,tokenizer = bytes,&,; /^recipe wide/,/^}/s,/LICENSE,/README.md,' small.mdl > other.mdl
 expect 0 "$MDL" ablate other.mdl recipe=small,wide --steps 2 --out other
 mentions out "rows have different data or tokens"
+! grep -q "other terms" out || die "these losses are the cross entropy"
+sed 's/^model .* {/& const weight = 0;/; s/^  loss = .*/& if weight > 0 { loss = loss + weight * mean(square(logits)); }/' small.mdl > terms.mdl
+expect 0 "$MDL" ablate terms.mdl --recipe small weight=0,0.1 --steps 2 --out terms
+mentions out "losses of some rows have other terms than the cross entropy, which rank them too"
+! grep -q "different data" out || die "data and tokens are the same"
 
 # A capacity of a layout changes what is computed: shown, not judged. The same layouts without it are.
 cp "$ROOT"/models/mixtral.mdl .
