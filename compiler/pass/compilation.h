@@ -55,6 +55,7 @@ typedef struct {            // of a persistent tensor, with a pipeline
 typedef struct Tenancy {
   Map index;  // name of a tensor to its place in `at`
   ARRAY(Tenant) at;
+  int64_t held;  // how many tensors stages have, together
 } Tenancy;
 
 // What becomes of a value that a rule `offload` selects.
