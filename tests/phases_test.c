@@ -141,7 +141,8 @@ static const char unlike[] =
     "precision delayed { base bf16; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4); }\n"
     "layout two { mesh pp = 2; layers -> pp; microbatches = 2; }\n"
     "layout cut { mesh pp = 2, tp = 2; layers -> pp; embed -> tp; microbatches = 2; }\n"
-    "layout again { mesh pp = 2; layers -> pp; microbatches = 2; recompute @resid; }\n";
+    "layout again { mesh pp = 2; layers -> pp; microbatches = 2; recompute @resid; }\n"
+    "layout pieces { mesh dp = 2; batch -> dp; param, grad, state -> dp; }\n";
 
 static void unlike_losses(const char *layout, const char *precision, double *loss) {
   LayoutRun *run = layout_compile_text(unlike, &(CompileOptions){.layout = layout, .precision = precision});
@@ -163,14 +164,14 @@ static void unlike_losses(const char *layout, const char *precision, double *los
 // A precision reads what those before it have trained, though they multiply nothing of it in its format.
 static void test_unlike(void **state) {
   (void)state;
-  static const char *const layouts[] = {"two", "cut", "again"};
+  static const char *const layouts[] = {"two", "cut", "again", "pieces"};
   static const char *const precisions[][2] = {
       {"wide", "bf16"}, {"bf16", "eight"}, {"eight", "wide"}, {"bf16", "delayed"}, {"wide", "delayed"}};
-  for (int i = 0; i < 15; i++) {
-    if (effort_samples_out((size_t)i, 4)) {
+  for (int i = 0; i < 20; i++) {
+    if (effort_samples_out((size_t)i, 3)) {
       continue;
     }
-    const char *layout = layouts[i % 3], *before = precisions[i / 3][0], *behind = precisions[i / 3][1];
+    const char *layout = layouts[i % 4], *before = precisions[i / 4][0], *behind = precisions[i / 4][1];
     double one[STEPS], both[STEPS];
     unlike_losses(layout, before, one);
     char text[64];
