@@ -37,16 +37,37 @@ static bool add_states(Front *f, Plan *plan, Lower *l) {
   return !other;
 }
 
+// Training steps of a plan have the tensors of a stage, write the copies and have the inputs that any of them has.
+// Those that were compiled before one with more of them are compiled again, knowing these.
+static bool known_before(Front *f, int64_t count, int64_t *least) {
+  *least = *least < 0 ? count : *least;
+  f->again = count > *least;
+  return !f->again;
+}
+
+static bool passes_known(Front *f) {
+  const bool held = known_before(f, f->tenancy.held, &f->least_held);
+  if (!held) {
+    front_start_again(f);
+  }
+  return held && known_before(f, (int64_t)f->copied.count, &f->least_copied);
+}
+
+static bool inputs_known(Front *f, const Lower *l) {
+  inputs_note(l, f->arena, &f->given);
+  return known_before(f, f->given.count, &f->least_given);
+}
+
 // The training step with other scales, or under another precision of the run. State that it has in common with those
 // that were compiled before lies where they have it; what it has more lies behind.
 static bool make_step(Front *f, const CompileOptions *options, ProgramKind kind, Plan *plan) {
   Compilation *c = front_program(f, options, kind);
-  if (!c) {
+  if (!c || !passes_known(f)) {
     return false;
   }
   front_note_products(f, c);
   Lower l = front_lower(f, c);
-  if (!passes_lower(&l, NULL)) {
+  if (!passes_lower(&l, NULL) || !inputs_known(f, &l)) {
     return false;
   }
   emit_program(plan, &l, kind);
@@ -58,7 +79,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return make_step(f, options, program, plan);
   }
   Compilation *c = front_program(f, options, program);
-  if (!c) {
+  if (!c || (program == PROGRAM_TRAIN && !passes_known(f))) {
     return false;
   }
   if (program == PROGRAM_TRAIN) {
@@ -73,7 +94,7 @@ static bool make_program(Front *f, const CompileOptions *options, ProgramKind pr
     return true;  // no logits: nothing to generate from
   }
   Lower l = front_lower(f, c);
-  if (!passes_lower(&l, NULL)) {
+  if (!passes_lower(&l, NULL) || (program == PROGRAM_TRAIN && !inputs_known(f, &l))) {
     return false;
   }
   f->facts = program == PROGRAM_TRAIN ? c->facts : f->facts;
@@ -178,6 +199,23 @@ static bool add_programs(Front *f, const CompileOptions *options, Plan *plan) {
   return !options->decode || add_decoding(f, options, plan);
 }
 
+static bool add_all_programs(Front *f, const CompileOptions *options, Plan *plan) {
+  const Plan none = *plan;
+  Map copied = map_create(f->arena);
+  GivenInputs given = {0};
+  bool good;
+  do {
+    *plan = none;
+    front_start_plan(f);
+    f->copied = copied;
+    f->given = given;
+    good = add_programs(f, options, plan);
+    copied = f->copied;
+    given = f->given;
+  } while (f->again);
+  return good;
+}
+
 static Plan *plan_new(Front *f, const CompileOptions *options) {
   Plan *plan = ARENA_NEW(f->arena, Plan);
   plan->run = f->spec.run;
@@ -192,8 +230,7 @@ static Plan *plan_new(Front *f, const CompileOptions *options) {
   }
   plan->phase_count = f->spec.phase_count;
   memcpy(plan->phases, f->spec.phases, sizeof plan->phases);
-  front_start_plan(f);
-  if (!add_programs(f, options, plan)) {
+  if (!add_all_programs(f, options, plan)) {
     return NULL;
   }
   plan->term_count = f->terms.count;

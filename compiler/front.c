@@ -47,12 +47,23 @@ void front_choose_policy(Front *f, int policy) {
   f->spec.products = f->spec.policies.at[policy];
 }
 
+void front_start_again(Front *f) {
+  for (int kind = 0; kind < PROGRAM_COUNT; kind++) {
+    arena_destroy(f->whole[kind].arena);
+    f->whole[kind] = (WholeProgram){0};
+  }
+  f->histories = (HistoryList){0};
+}
+
 void front_start_plan(Front *f) {
   f->kernels = (KernelTable){.by_content = map_create(f->arena)};
   f->terms = (TermTable){0};
   array_push(f->arena, &f->terms, ((PlanTerm){{0}}));
   f->states = (StateMap){.by_name = map_create(f->arena)};
   f->copied = map_create(f->arena);
+  f->given = (GivenInputs){0};
+  f->least_copied = f->least_given = f->least_held = -1;
+  f->again = false;
   if (f->stage == 0 || !f->frozen.arena) {
     f->frozen = map_create(f->arena);
   }
@@ -133,8 +144,13 @@ Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind 
 }
 
 Lower front_lower(Front *f, Compilation *c) {
-  return (Lower){
-      .c = c, .keep = f->arena, .graph = c->graph, .states = &f->states, .kernels = &f->kernels, .terms = &f->terms};
+  return (Lower){.c = c,
+                 .keep = f->arena,
+                 .graph = c->graph,
+                 .states = &f->states,
+                 .kernels = &f->kernels,
+                 .terms = &f->terms,
+                 .given = &f->given};
 }
 
 // --- what programs know of the training step ---

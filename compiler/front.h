@@ -20,13 +20,16 @@ typedef struct {
   Diag *diag;
   Unit unit;
   Spec spec;
-  bool pipeline;          // of more than one stage
-  bool shares;            // which are cut out of one graph for each program
-  Tenancy tenancy;        // see Compilation
-  Map frozen;             // of all plans; see Compilation
-  Map copied;             // of the plan being compiled; see Compilation
-  HistoryList histories;  // likewise
-  int stage;              // being compiled
+  bool pipeline;                                  // of more than one stage
+  bool shares;                                    // which are cut out of one graph for each program
+  Tenancy tenancy;                                // see Compilation
+  Map frozen;                                     // of all plans; see Compilation
+  Map copied;                                     // of the plan being compiled; see Compilation
+  GivenInputs given;                              // likewise, what its training steps read
+  int64_t least_copied, least_given, least_held;  // what the first of them knew of these and of the tenancy, or -1
+  bool again;                                     // another one has more: all of them are to be compiled with these
+  HistoryList histories;                          // likewise
+  int stage;                                      // being compiled
   LossUnit loss_unit;
   bool logits;  // the model has some, so text can be generated
   int64_t batch, sequence;
@@ -52,7 +55,8 @@ bool front_has_histories(const Spec *spec);      // of the scales of products in
 void front_choose_policy(Front *f, int policy);  // of those of the run: what is compiled from here on has it
 Unit front_unit(const Front *f, const CompileOptions *options);  // nothing is loaded yet
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
-void front_start_plan(Front *f);  // of f->stage
+void front_start_again(Front *f);  // of what the passes have made of training steps for all stages, nothing is left
+void front_start_plan(Front *f);   // of f->stage
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);
 // The graph of what this stage does in a program, ready to be lowered; NULL: something was reported.
 Compilation *front_program(Front *f, const CompileOptions *options, ProgramKind kind);

@@ -361,14 +361,15 @@ static void check_sign(Elaborator *e, ValueId loss) {
 
 typedef struct {
   const Graph *graph;
-  int left;             // nodes that may still be looked at
-  Shape counted;        // axes of what data feeds
-  const Node *sum;      // over some of these
-  Shape over;           // those
-  double all;           // places of all sums on the way, over whatever axes
-  bool added;           // it is one of several terms
-  bool scaled;          // found: one mean alone, times a number; or with weights that it does not divide by
-  const Node *weighed;  // found: a mean of what `mask` or `share` goes with
+  int left;                // nodes that may still be looked at
+  Shape counted;           // axes of what data feeds
+  const Node *sum;         // over some of these
+  Shape over;              // those
+  double all;              // places of all sums on the way, over whatever axes
+  bool added;              // it is one of several terms
+  bool scaled;             // found: one mean alone, times a number; or with weights that it does not divide by
+  const Node *weighed;     // found: a mean of what `mask` or `share` goes with
+  const Node *weighed_in;  // and that mean
 } Summed;
 
 static double terms(const Summed *s, unsigned axes) {
@@ -458,6 +459,7 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     const bool mean = fabs(fabs(factor) * s->all - 1) < 1e-6, one = fabs(fabs(factor) - 1) < 1e-6;
     s->scaled = !s->added && (mean || !one || strcmp(is_given_weights(s->graph, node), "share") != 0);
     s->weighed = mean ? node : s->weighed;
+    s->weighed_in = mean ? s->sum : s->weighed_in;
     return false;
   }
   if (!s->sum || is_weighed(s, value, 0)) {
@@ -497,7 +499,7 @@ static void check_mean(Elaborator *e, ValueId loss) {
   const Summed s = find_unit(e, loss);
   if (s.weighed) {
     const bool share = strcmp(is_given_weights(graph, s.weighed), "share") == 0;
-    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.sum),
+    Diagnostic *said = diag_warning(e->diag, E054, asked_for(e, s.weighed_in),
                                     share ? "`share` is a part of the whole already, and this is a mean of it"
                                           : "what `mask` leaves out counts in this mean, as 0");
     diag_help(

@@ -130,6 +130,26 @@ static void test_same(void **state) {
   }
 }
 
+// What products in f32 may round does not concern those of 8 bits: on the CPU both bases give the same bits.
+static void test_tf32(void **state) {
+  (void)state;
+  static const char *const scalings[] = {"current", "delayed(history = 4)"};
+  static const char *const bases[] = {"f32", "tf32"};
+  for (int i = 0; i < 2; i++) {
+    double loss[2];
+    for (int j = 0; j < 2; j++) {
+      char rules[128];
+      snprintf(rules, sizeof rules, "base %s; dot in layers: forward e4m3, backward e5m2, scaling %s;", bases[j],
+               scalings[i]);
+      LayoutRun *run = open_with("tp2_sp", rules);
+      step_of(run, PROGRAM_TRAIN, 1);
+      loss[j] = step_of(run, PROGRAM_TRAIN, 2);
+      layout_close(run);
+    }
+    assert_true(loss[0] == loss[1]);
+  }
+}
+
 // --- what ranks send ---
 
 // All largest numbers of a step travel at once, unless scales wait for them.
@@ -380,9 +400,10 @@ static void test_plans(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),       cmocka_unit_test(test_again),
-      cmocka_unit_test(test_maxima), cmocka_unit_test(test_once),       cmocka_unit_test(test_stages),
-      cmocka_unit_test(test_shared), cmocka_unit_test(test_last_stage), cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),   cmocka_unit_test(test_tf32),
+      cmocka_unit_test(test_again),  cmocka_unit_test(test_maxima), cmocka_unit_test(test_once),
+      cmocka_unit_test(test_stages), cmocka_unit_test(test_shared), cmocka_unit_test(test_last_stage),
+      cmocka_unit_test(test_plans),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

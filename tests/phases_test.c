@@ -115,6 +115,75 @@ static void test_packs(void **state) {
   }
 }
 
+// What one precision multiplies in bf16 another one does not, on a stage that has a parameter for it alone, and what
+// one computes again from data, another one keeps.
+static const char unlike[] =
+    "import std.nn;\n"
+    "model unlike {\n"
+    "  axis batch, seq = 32, vocab = 16, embed = 32, hd = 16, memory = 16, layers = 2;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  x = embedding(tokens over vocab to embed, std = 0.5, name = table) @resid;\n"
+    "  first = x;\n"
+    "  param kept: [memory, embed] ~ normal(0.5);\n"
+    "  repeat layers {\n"
+    "    k = linear(kept over embed to hd, std = 0.3);\n"
+    "    q = linear(x over embed to hd, std = 0.3);\n"
+    "    o = dot(softmax(dot(q, k over hd) over memory), k over memory);\n"
+    "    x = x + linear(o over hd to embed, std = 0.3, name = out) + linear(first over embed to embed', std = 0.3, "
+    "name = "
+    "low)[embed' -> embed] @resid;\n"
+    "  }\n"
+    "  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));\n"
+    "}\n"
+    "recipe unlike { model unlike(); batch = 8; optimizer sgd(lr = 0.5); optimizer q: sgd(lr = 0.1); }\n"
+    "precision wide { base bf16; dot: forward f32, backward f32; }\n"
+    "precision eight { base bf16; dot in layers: forward e4m3, backward e5m2; }\n"
+    "precision delayed { base bf16; dot in layers: forward e4m3, backward e5m2, scaling delayed(history = 4); }\n"
+    "layout two { mesh pp = 2; layers -> pp; microbatches = 2; }\n"
+    "layout cut { mesh pp = 2, tp = 2; layers -> pp; embed -> tp; microbatches = 2; }\n"
+    "layout again { mesh pp = 2; layers -> pp; microbatches = 2; recompute @resid; }\n"
+    "layout pieces { mesh dp = 2; batch -> dp; param, grad, state -> dp; }\n";
+
+static void unlike_losses(const char *layout, const char *precision, double *loss) {
+  LayoutRun *run = layout_compile_text(unlike, &(CompileOptions){.layout = layout, .precision = precision});
+  Error error = {0};
+  if (!layout_open(run, 30, &error)) {
+    layout_fail("%s", error.text);
+  }
+  outcome_program(run, "unlike", PROGRAM_INITIALISE, 0);
+  for (int step = 1; step <= STEPS; step++) {
+    layout_draw_inputs(run, PROGRAM_TRAIN, 1);  // the same numbers again and again
+    outcome_program(run, "unlike", PROGRAM_TRAIN, step);
+    int64_t rank, count;
+    const PlanOutput *made = session_find_output(&run->session, PROGRAM_TRAIN, "loss", &rank);
+    loss[step - 1] = output_data(run, run->arena, rank, made, &count)[0];
+  }
+  layout_close(run);
+}
+
+// A precision reads what those before it have trained, though they multiply nothing of it in its format.
+static void test_unlike(void **state) {
+  (void)state;
+  static const char *const layouts[] = {"two", "cut", "again", "pieces"};
+  static const char *const precisions[][2] = {
+      {"wide", "bf16"}, {"bf16", "eight"}, {"eight", "wide"}, {"bf16", "delayed"}, {"wide", "delayed"}};
+  for (int i = 0; i < 20; i++) {
+    if (effort_samples_out((size_t)i, 3)) {
+      continue;
+    }
+    const char *layout = layouts[i % 4], *before = precisions[i / 4][0], *behind = precisions[i / 4][1];
+    double one[STEPS], both[STEPS];
+    unlike_losses(layout, before, one);
+    char text[64];
+    snprintf(text, sizeof text, "%s until 3, then %s", before, behind);
+    unlike_losses(layout, text, both);
+    assert_true(common(one, both) == 3 && one[6] < 0.9 * one[0]);
+    for (int step = 3; step < STEPS; step++) {
+      assert_true(fabs(both[step] / one[step] - 1) < 0.02);
+    }
+  }
+}
+
 static void test_programs(void **state) {
   (void)state;
   LayoutRun *run = compile(NULL, "bf16 until 2, then some until 4, then bf16 until 9, then delayed");
@@ -201,7 +270,7 @@ static void test_batches(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_steps), cmocka_unit_test(test_packs),   cmocka_unit_test(test_programs),
-      cmocka_unit_test(test_wrong), cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_wrong), cmocka_unit_test(test_batches), cmocka_unit_test(test_unlike),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -123,12 +123,22 @@ static bool reads_eight(const Packer *p, const Node *node) {
   return any;
 }
 
-// Does an operation read this operand in the format of operands of products? See the precision pass.
-static bool reads_narrow(const Packer *p, const Node *node, int operand) {
-  const Formats *formats = &p->spec->formats;
-  const bool product = node->op == OP_DOT || op_chosen(node->op);
-  return (product && !product_is_wide(p->graph, p->spec, node)) ||
-         (node->op == OP_TAKE && operand == 0 && formats->residual == formats->dot);
+// How an operation reads this operand: in the format of operands of products, or in f32; see the precision pass. Under
+// several precisions of the run it may be both.
+static int reads_of(const Packer *p, const Node *node, int operand) {
+  const Spec *spec = p->spec;
+  if (reads_eight(p, node)) {
+    return READS_EIGHT;
+  }
+  if (node->op != OP_DOT && !op_chosen(node->op)) {
+    const bool narrow = node->op == OP_TAKE && operand == 0 && spec->formats.residual == spec->formats.dot;
+    return narrow ? READS_NARROW : READS_WIDE;
+  }
+  int reads = product_is_wide(p->graph, spec, node) ? READS_WIDE : READS_NARROW;
+  for (int i = 0; i < spec->policies.count; i++) {
+    reads |= product_is_wide_under(p->graph, spec, &spec->policies.at[i], node) ? READS_WIDE : READS_NARROW;
+  }
+  return reads;
 }
 
 static void find_reads(Packer *p, const Map *index, RegionId region) {
@@ -138,9 +148,7 @@ static void find_reads(Packer *p, const Map *index, RegionId region) {
     for (int j = 0; j < node->operand_count && !moves(node->op); j++) {
       const int parameter = parameter_behind(p, index, node->operands[j]);
       if (parameter >= 0) {
-        p->reads[parameter] |= reads_eight(p, node)       ? READS_EIGHT
-                               : reads_narrow(p, node, j) ? READS_NARROW
-                                                          : READS_WIDE;
+        p->reads[parameter] |= (uint8_t)reads_of(p, node, j);
       }
     }
     if (node->op == OP_MICROBATCH) {

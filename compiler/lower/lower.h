@@ -124,6 +124,13 @@ typedef struct {           // where the members of a pack lie in it
   const int64_t *first;    // by member: its first element
 } PackPlace;
 
+typedef struct {    // of a training step, but for the number of the step
+  PlanInput input;  // its place is that of one compilation
+  int64_t bytes, slot_stride;
+} GivenInput;
+
+typedef ARRAY(GivenInput) GivenInputs;
+
 typedef struct {
   Compilation *c;
   Arena *keep;  // what the plan is made of; everything else goes with the compilation
@@ -148,6 +155,7 @@ typedef struct {
   InstructionList *into;
   const Node *node;  // being lowered, for names and spans
   ARRAY(PlanInput) inputs;
+  const GivenInputs *given;  // of other training steps of the plan, which this one has too; NULL: none
   ARRAY(PlanOutput) outputs;
   int64_t host_bytes, offload_bytes, transient_bytes;  // of the arenas
   LowerMoment fullest;                                 // where the transient arena is; of no segment: everywhere
@@ -167,6 +175,9 @@ typedef void LoweringPass(Lower *l);
 // storage.c
 int64_t type_bytes(const Lower *l, ValueId value);
 int new_buffer(Lower *l, ArenaClass arena, int64_t bytes);
+// Places are still numbers of buffers.
+void inputs_note(const Lower *l, Arena *arena, GivenInputs *given);  // adds those that it has
+void add_given_inputs(Lower *l);
 const Storage *storage_of(Lower *l, ValueId value);
 int64_t stride_of(Lower *l, ValueId value, AxisId axis);  // 0 if the value lacks it
 Storage dense_storage(Lower *l, Shape shape, int64_t element_bytes);

@@ -128,7 +128,7 @@ static void finish_gemm(Lower *l, const ProductAxes *axes, const Matrix *a, cons
   Gemm gemm = {.type = graph_value(l->graph, a->value)->type,
                .type_b = graph_value(l->graph, b->value)->type,
                .type_c = graph_value(l->graph, c->value)->type,
-               .tf32 = l->c->spec->formats.tf32,
+               .tf32 = matrix_tf32(l, a),
                .fast = sums_fast(l, a, b),
                .write = write};
   gemm.m = graph_elements(l->graph, axes->rows);

@@ -92,7 +92,7 @@ static void multiply(Lower *l, const Node *node, int member, const Matrix *c, Wr
   const bool transposed = !has_rows(l, &w, &inner, &columns);
   Grouped grouped = {.type = graph_value(l->graph, a.value)->type,
                      .type_c = graph_value(l->graph, c->value)->type,
-                     .tf32 = l->c->spec->formats.tf32,
+                     .tf32 = matrix_tf32(l, &a),
                      .transpose_b = transposed,
                      .write = write,
                      .leaves = node->integer != 0 && write == WRITE_STORE,
@@ -179,7 +179,7 @@ void lower_chosen_sum(Lower *l, const Node *node) {
   }
   Grouped grouped = {.type = graph_value(l->graph, a.value)->type,
                      .type_c = graph_value(l->graph, c.value)->type,
-                     .tf32 = l->c->spec->formats.tf32,
+                     .tf32 = matrix_tf32(l, &a),
                      .write = apart ? WRITE_STORE : write,
                      .rows = graph_elements(l->graph, rows),
                      .extent = extent(l, node->axis),

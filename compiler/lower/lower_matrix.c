@@ -49,6 +49,10 @@ void matrix_leading(int64_t row, int64_t column, int64_t rows, int64_t columns, 
   *ld = *transposed ? matrix_at_least(column, rows) : matrix_at_least(row, columns);
 }
 
+bool matrix_tf32(const Lower *l, const Matrix *matrix) {
+  return l->c->spec->formats.tf32 && graph_value(l->graph, matrix->value)->type == TYPE_F32;
+}
+
 WriteMode matrix_write_mode(const Lower *l, ValueId value) {
   return l->add[value] ? WRITE_ADD : l->accumulate[value] ? WRITE_ADD_AFTER_FIRST : WRITE_STORE;
 }

@@ -27,5 +27,7 @@ int64_t matrix_at_least(int64_t stride, int64_t least);
 
 // How a product stores its result, by what is decided of it.
 WriteMode matrix_write_mode(const Lower *l, ValueId value);
+// May products that read it round to TensorFloat-32? Only those of f32 may.
+bool matrix_tf32(const Lower *l, const Matrix *matrix);
 
 #endif

@@ -317,6 +317,7 @@ void memory_place(Lower *l) {
 }
 
 void assign_memory(Lower *l) {
+  add_given_inputs(l);
   memory_lifetimes(l);
   memory_place(l);
 }

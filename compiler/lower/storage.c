@@ -313,6 +313,39 @@ static Storage resolve_input(Lower *l, const Node *node, ValueId value) {
   return storage;
 }
 
+void inputs_note(const Lower *l, Arena *arena, GivenInputs *given) {
+  for (int i = 0; i < l->inputs.count; i++) {
+    const PlanInput *input = &l->inputs.at[i];
+    const MemoryBuffer *buffer = &l->buffers.at[input->place.slot_stride];
+    bool known = strcmp(input->name, "step") == 0;
+    for (int j = 0; j < given->count; j++) {
+      known |= strcmp(given->at[j].input.name, input->name) == 0;
+    }
+    if (!known) {
+      array_push(arena, given, ((GivenInput){*input, buffer->bytes, buffer->slot_stride}));
+    }
+  }
+}
+
+// Data is written for whichever training step is run: each has the inputs of all, whether it reads them or not.
+void add_given_inputs(Lower *l) {
+  for (int i = 0; l->given && l->c->program == PROGRAM_TRAIN && i < l->given->count; i++) {
+    const GivenInput *given = &l->given->at[i];
+    bool has = false;
+    for (int j = 0; j < l->inputs.count; j++) {
+      has |= strcmp(l->inputs.at[j].name, given->input.name) == 0;
+    }
+    if (!has) {
+      const Storage storage = {.buffer = new_buffer(l, ARENA_HOST, given->bytes)};
+      l->buffers.at[storage.buffer].slot_stride = given->slot_stride;
+      l->buffers.at[storage.buffer].whole = true;
+      PlanInput input = given->input;
+      input.place = place_of(l, &storage);
+      array_push(l->c->arena, &l->inputs, input);
+    }
+  }
+}
+
 static Storage resolve_pack(Lower *l, const Node *node, ValueId value) {
   const Node *first = graph_producer(l->graph, node->operands[0]);
   int64_t bytes = graph_elements(l->graph, graph_shape(l->graph, value)) * type_bytes(l, value);

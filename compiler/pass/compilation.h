@@ -55,6 +55,7 @@ typedef struct {            // of a persistent tensor, with a pipeline
 typedef struct Tenancy {
   Map index;  // name of a tensor to its place in `at`
   ARRAY(Tenant) at;
+  int64_t held;  // how many tensors stages have, together
 } Tenancy;
 
 // What becomes of a value that a rule `offload` selects.
@@ -112,6 +113,8 @@ typedef struct {
   Graph *graph;
   uint32_t facts;  // of facts.def, as bits: what passes have made of the graph
   bool differentiated;
+  const char *not_fused;  // why an attention that is called is not one kernel; NULL: each is
+  Span not_fused_at;
   bool gradients;          // make outputs of the gradients
   bool poison;             // see CompileOptions
   CompiledValues *values;  // make outputs of the forward's values; NULL: no

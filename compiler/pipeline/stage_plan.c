@@ -6,12 +6,29 @@
 #include "compiler/pipeline/stage.h"
 #include "compiler/shard/orders.h"
 
-static void keep_tenancy(Compilation *c, const Stages *stages) {
-  Arena *arena = c->tenancy->index.arena;
+static int stage_count(uint64_t stages) {
+  int count = 0;
+  for (; stages; stages &= stages - 1) {
+    count++;
+  }
+  return count;
+}
+
+// A stage that has a tensor in one of the plan's training steps has it in all of them.
+static void keep_tenancy(Compilation *c, Stages *stages) {
+  Tenancy *tenancy = c->tenancy;
+  Arena *arena = tenancy->index.arena;
   for (int i = 0; i < c->graph->persistent.count; i++) {
+    const Name name = c->graph->persistent.at[i].name;
+    const int64_t known = map_get_or(&tenancy->index, map_key(name), -1);
+    for (int w = 0; w < stages->words; w++) {
+      const uint64_t before = known >= 0 ? tenancy->at.at[known].holders[w] : 0;
+      stages->holders[i][w] |= before;
+      tenancy->held += stage_count(stages->holders[i][w]) - stage_count(before);
+    }
     const uint64_t *holders = arena_copy(arena, stages->holders[i], sizeof *holders * (size_t)stages->words);
-    map_put(&c->tenancy->index, map_key(c->graph->persistent.at[i].name), c->tenancy->at.count);
-    array_push(arena, &c->tenancy->at, ((Tenant){stages->owner[i], holders}));
+    map_put(&tenancy->index, map_key(name), tenancy->at.count);
+    array_push(arena, &tenancy->at, ((Tenant){stages->owner[i], holders}));
   }
 }
 
@@ -49,7 +66,7 @@ bool pass_stages(Compilation *c) {
     return pass_changed_nothing(c);
   }
   const Tenancy *known = c->program == PROGRAM_TRAIN ? NULL : c->tenancy;
-  const Stages *stages = stages_find(c->arena, graph, c->spec, known);
+  Stages *stages = stages_find(c->arena, graph, c->spec, known);
   while (stages && stage_once(c, stages)) {
     stages = stages_find(c->arena, graph, c->spec, known);
   }

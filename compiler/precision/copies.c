@@ -6,7 +6,8 @@
 // (first values, checkpoints) are followed by the program `refresh`, which casts every parameter into its copy.
 //
 // The training step says which parameters have copies; other programs read those. Parameters that one kernel updates
-// have copies together, so that these lie in one arena as the parameters do.
+// have copies together, so that these lie in one arena as the parameters do. Of several training steps, under other
+// scales or precisions, each writes the copies of all, whether it reads them or not.
 #include <string.h>
 
 #include "compiler/shard/shard.h"
@@ -193,6 +194,18 @@ static void replace_casts(Copies *p, RegionId region) {
   }
 }
 
+// What other training steps of the plan have copies of, this one has too.
+static void copy_as_others(Copies *p) {
+  Graph *graph = p->graph;
+  const NodeList top = graph->regions.at[0].nodes;
+  for (int i = 0; p->c->program == PROGRAM_TRAIN && i < top.count; i++) {
+    const Node node = *graph_node(graph, top.at[i]);
+    if (node.op == OP_PARAM && map_get_or(p->c->copied, map_key(node.text), 0)) {
+      copy_of(p, node.first_result);
+    }
+  }
+}
+
 // The copy of what an assignment writes, or -1.
 static ValueId copied_target(const Copies *p, ValueId target) {
   const Node *node = graph_producer(p->graph, target);
@@ -247,6 +260,7 @@ bool pass_copies(Compilation *c) {
   Copies p = copies_start(c);
   find_packs(&p);
   replace_casts(&p, 0);
+  copy_as_others(&p);
   assign_copies(&p);
   ValueId *replace = ARENA_ARRAY(c->arena, ValueId, graph->values.count + 1);
   memset(replace, -1, sizeof *replace * (size_t)graph->values.count);

@@ -17,13 +17,18 @@ Span asked_for(const Graph *graph, const Node *outer) {
   return outer->span;
 }
 
-void warn_unfused(const Compilation *c, const Node *attention, ValueId matrix, const char *why) {
+void warn_unfused(Compilation *c, const Node *attention, ValueId matrix, const char *why) {
   enum { SMALL = 16 << 20 };
   const Graph *graph = c->graph;
   Shape shape = graph_shape(graph, matrix);
   double bytes = (double)element_type_bytes(TYPE_F32);  // no policy has been applied yet
   for (int i = 0; i < shape.count; i++) {
     bytes *= (double)graph->axes.at[shape.axis[i]].size;
+  }
+  const Span call = asked_for(graph, attention);
+  if (!c->not_fused && call.file != attention->span.file) {  // it is that of the library
+    c->not_fused = why;
+    c->not_fused_at = call;
   }
   char size[UNITS_MAX];
   if (bytes >= SMALL && c->program == PROGRAM_TRAIN) {

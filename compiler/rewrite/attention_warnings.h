@@ -8,7 +8,7 @@
 Span asked_for(const Graph *graph, const Node *outer);
 
 // An attention that stays spelled out keeps its scores, `matrix` (E046). Small ones cost nothing.
-void warn_unfused(const Compilation *c, const Node *attention, ValueId matrix, const char *why);
+void warn_unfused(Compilation *c, const Node *attention, ValueId matrix, const char *why);
 
 // Nothing but zeros comes out where positions hide every key from every query, as a window of 0 keys does (E048).
 // `scores`: what is made of them; -1: they are as they are.

@@ -46,13 +46,13 @@ static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) 
   return -1;
 }
 
-// Does a rule `-> none` for the same axis hold before this one?
+// Does a rule `-> none` for the same axis, or of what is kept for any, hold before this one?
 static bool taken_off(Mapping *mapping, SelectorPlace place, int rule, int here, int mesh) {
   const Spec *spec = mapping->spec;
   const LayoutRule *at = &spec->rules.at[rule];
   for (int j = 0; j < spec->rules.count; j++) {
     const LayoutRule *none = &spec->rules.at[j];
-    if (none->kind != at->kind || none->axis != at->axis || none->mesh != 0) {
+    if (none->kind != at->kind || (none->axis && none->axis != at->axis) || none->mesh != 0) {
       continue;
     }
     const int other = specificity(mapping, j, place);

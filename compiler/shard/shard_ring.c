@@ -83,6 +83,13 @@ static const char *legal_rules(const Shard *s, const NodeList *nodes, Name mesh)
 
 static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes, Name mesh) {
   Diag *diag = s->graph->diag;
+  if (nodes->count == 0 && s->c->not_fused) {
+    Diagnostic *error =
+        diag_error(diag, E042, rule->span, "only attention that is one kernel passes its keys around a ring");
+    diag_related(diag, error, s->c->not_fused_at, "%s", s->c->not_fused);
+    diag_help(diag, error, "other operations gather: leave `(ring)` out");
+    return;
+  }
   if (nodes->count == 0) {
     Diagnostic *error =
         diag_error(diag, E042, rule->span, "only attention passes its keys around a ring, and there is none here");

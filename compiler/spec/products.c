@@ -19,11 +19,15 @@ const ProductRule *product_rule(const Graph *graph, const ProductRules *rules, c
   return found;
 }
 
-bool product_is_wide(const Graph *graph, const Spec *spec, const Node *dot) {
+bool product_is_wide_under(const Graph *graph, const Spec *spec, const ProductRules *rules, const Node *dot) {
   const Node *forward = !dot->backward ? dot : dot->source >= 0 ? graph_node(graph, dot->source) : NULL;
-  const bool known = forward && (op_dots(forward->op) || op_chosen(forward->op)) && spec->products.count > 0;
-  const ProductRule *rule = known ? product_rule(graph, &spec->products, forward) : NULL;
+  const bool known = forward && (op_dots(forward->op) || op_chosen(forward->op)) && rules->count > 0;
+  const ProductRule *rule = known ? product_rule(graph, rules, forward) : NULL;
   return rule && rule->forward == TYPE_F32 && element_type_bytes(spec->formats.dot) < element_type_bytes(TYPE_F32);
+}
+
+bool product_is_wide(const Graph *graph, const Spec *spec, const Node *dot) {
+  return product_is_wide_under(graph, spec, &spec->products, dot);
 }
 
 ValueId product_gradient_of(const Graph *graph, const Node *dot) {

@@ -10,6 +10,7 @@ const ProductRule *product_rule(const Graph *graph, const ProductRules *rules, c
 
 // Does the policy have this product, or that of the forward of which it is a gradient, in f32 under a narrower base?
 bool product_is_wide(const Graph *graph, const Spec *spec, const Node *dot);
+bool product_is_wide_under(const Graph *graph, const Spec *spec, const ProductRules *rules, const Node *dot);
 
 // The operand of the forward's product of which this one of the backward is the gradient, by its axes; -1: neither has
 // them.
