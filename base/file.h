@@ -47,6 +47,7 @@ bool file_follow(const char *given, char path[PATH_MAX], FileError *error);
 
 bool file_exists(const char *path);
 bool file_same(const char *a, const char *b);  // both are one file, which is there; through links too
+bool file_is_open(int fd, const char *path);   // is it the file of that name that is open?
 
 // Makes a directory and those above it; one that exists is no error.
 bool file_make_directories(const char *path, FileError *error);

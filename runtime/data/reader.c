@@ -228,9 +228,14 @@ static bool read_file(Reader *r, const char *path) {
   return done;
 }
 
-static bool apart(const char *read, const char *made, const char *out, Error *error) {
-  return !file_same(read, made) ||
-         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made", read, out);
+static bool is_stdin(const ReaderOptions *options, const char *path) {
+  return options->packed && strcmp(path, UNPACK_STDIN) == 0;
+}
+
+static bool apart(const char *read, bool is_stdin, const char *made, const char *out, Error *error) {
+  return !(is_stdin ? file_is_open(STDIN_FILENO, made) : file_same(read, made)) ||
+         error_set(error, 2, "%s is read, and -o %s would overwrite it; give another name to what is made",
+                   is_stdin ? UNPACK_STDIN_NAME : read, out);
 }
 
 bool reader_apart(const ReaderOptions *options, const char *tokenizer, const char *out, const char *ending,
@@ -241,7 +246,8 @@ bool reader_apart(const ReaderOptions *options, const char *tokenizer, const cha
   }
   for (int i = tokenizer ? -1 : 0; i < options->file_count; i++) {
     const char *read = i < 0 ? tokenizer : options->files[i];
-    if (!apart(read, out, out, error) || !apart(read, temporary, out, error)) {
+    const bool is_input = i >= 0 && is_stdin(options, read);
+    if (!apart(read, is_input, out, out, error) || !apart(read, is_input, temporary, out, error)) {
       return false;
     }
   }
@@ -254,8 +260,7 @@ bool reader_run(const ReaderOptions *options, ReaderText *text, void *context, R
   bool done = true;
   *facts = (ReaderFacts){0};
   for (int i = 0; i < options->file_count; i++) {
-    const bool known =
-        stat(options->files[i], &info) == 0 && !(options->packed && strcmp(options->files[i], UNPACK_STDIN) == 0);
+    const bool known = !is_stdin(options, options->files[i]) && stat(options->files[i], &info) == 0;
     r.total = known && r.total >= 0 ? r.total + info.st_size : -1;
   }
   r.begun = r.told = clock_seconds();

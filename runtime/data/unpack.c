@@ -2,6 +2,7 @@
 #include "runtime/data/unpack.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -83,11 +84,17 @@ int64_t unpack_size(const Unpack *unpack) {
 
 // --- bytes of the file ---
 
+// A pipe that does not block, as other programs leave theirs, is waited for all the same.
+static bool pipe_wait(int fd) {
+  struct pollfd wait = {.fd = fd, .events = POLLIN};
+  return poll(&wait, 1, -1) >= 0 || errno == EINTR;
+}
+
 static bool pipe_read(Unpack *u, Error *error) {
   ssize_t got;
   do {
     got = read(u->fd, u->input + u->end, INPUT - u->end);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || (errno == EAGAIN && pipe_wait(u->fd))));
   if (got < 0) {
     return io_failed("read", u->path, error);
   }
@@ -127,7 +134,8 @@ static bool input_has(Unpack *u, size_t count, Error *error) {
 
 // --- what was packed ---
 
-// What a library made of the input: how many bytes it wrote. With none written it wants more input, or all is `done`.
+// What a library made of the input: how many bytes it wrote. With none written and none taken it wants more input, or
+// all is `done`.
 typedef struct {
   size_t written;
   bool done;
@@ -232,7 +240,10 @@ static Step step_take(Unpack *u, uint8_t *to, size_t room) {
 bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
   *got = 0;
   while (*got < size) {
+    const int64_t taken = unpack_taken(u);
     const Step step = step_take(u, (uint8_t *)to + *got, size - *got);
+    // One that wrote nothing has passed over a header, or a part that is empty, and others may stand behind it.
+    const bool moved = step.written > 0 || unpack_taken(u) > taken;
     *got += step.written;
     if (step.starved) {
       return error_set(error, 3, "no memory to unpack %s", u->path);
@@ -241,10 +252,10 @@ bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
       return error_set(error, 1, "%s cannot be unpacked beyond its byte %lld: %s", u->path, (long long)unpack_taken(u),
                        step.wrong);
     }
-    if (step.done || (step.written == 0 && u->over)) {
+    if (step.done || (!moved && u->over)) {
       break;
     }
-    if (step.written == 0 && !input_read(u, error)) {
+    if (!moved && !input_read(u, error)) {
       return false;
     }
   }
@@ -311,7 +322,7 @@ Unpack *unpack_open(const char *path, bool packed, Error *error) {
   *u = (Unpack){.path = path, .fd = -1, .size = -1};
   bool done;
   if (packed && strcmp(path, UNPACK_STDIN) == 0) {
-    u->path = "<stdin>";
+    u->path = UNPACK_STDIN_NAME;
     u->fd = dup(STDIN_FILENO);
     done = u->fd >= 0 || io_failed("read", u->path, error);
   } else {

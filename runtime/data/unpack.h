@@ -4,7 +4,8 @@
 
 #include "runtime/device.h"
 
-#define UNPACK_STDIN "-"  // in place of a path: standard input
+#define UNPACK_STDIN "-"             // in place of a path: standard input
+#define UNPACK_STDIN_NAME "<stdin>"  // its name for messages
 
 typedef struct Unpack Unpack;
 

@@ -46,6 +46,19 @@ for by in "${packers[@]}"; do
   expect 0 "$MDL" data encode two.txt -o two.bin
   cmp made.bin two.bin || die "$by: the second part is left out"
 
+  # Some of them may be empty, as those are that some packers end with: what stands behind them is none the less there,
+  # and no document ends before them.
+  for part in 1 2 3 4 5; do
+    $by -qc < /dev/null
+    $by -qc < /dev/null
+    $by -qc small.txt
+    $by -qc < /dev/null
+  done > empty.$end
+  for part in 1 2 3 4 5; do cat small.txt; done > five.txt
+  expect 0 "$MDL" data encode five.txt -o five.bin
+  expect 0 "$MDL" data encode empty.$end -o made.bin
+  cmp made.bin five.bin || die "$by: what stands behind an empty part is left out, or a document ends there"
+
   # Cut anywhere, it is known to be; a changed byte is never another text.
   size=$(wc -c < two.$end)
   for cut in 7 20 $((size / 3)) $((size - 1)); do
@@ -90,6 +103,25 @@ cmp made.bin lines.bin || die "a slow pipe: other tokens"
 expect 0 bash -c "'$MDL' data encode small.txt - -o made.bin < small.txt"
 expect 0 "$MDL" data encode small.txt small.txt -o two.bin
 cmp made.bin two.bin || die "standard input behind a file: other tokens"
+cp small.txt kept.txt
+expect 2 "$MDL" data encode - -o kept.txt < kept.txt
+mentions err "<stdin> is read, and -o kept.txt would overwrite it"
+expect 2 "$MDL" data train-tokenizer - -o kept.txt < kept.txt
+cmp kept.txt small.txt || die "what was read was overwritten"
+expect 0 "$MDL" data encode kept.txt -o small.bin
+expect 0 python3 -c '
+import os, subprocess, sys, time
+read, write = os.pipe()
+os.set_blocking(read, False)
+child = subprocess.Popen([sys.argv[1], "data", "encode", "-", "-o", "made.bin"], stdin=read)
+text = open("small.txt", "rb").read()
+time.sleep(0.1)
+os.write(write, text[:100])
+time.sleep(0.1)
+os.write(write, text[100:])
+os.close(write)
+sys.exit(child.wait())' "$MDL"
+cmp made.bin small.bin || die "a pipe that does not block: other tokens"
 expect 1 "$MDL" data encode - -o none.bin < /dev/null
 refused "there is no text: the files are empty"
 : > empty.gz
