@@ -13,6 +13,8 @@ for way in absent empty; do
   expect 1 "$MDL" train "$SMALL" --steps 6 --out unseen --resume
   mentions err "log.txt says that" "step-00000004 was saved" "is a volume not mounted?" "--restart"
   same "metrics of a run that stopped" "$(cat unseen/metrics.jsonl)" "$kept"
+  expect 1 "$MDL" verify unseen
+  mentions err "log.txt says that" "step-00000004 was saved: is a volume not mounted?"
   [ $way = empty ] || [ ! -e unseen/checkpoints ] || die "a directory was made"
   [ $way = absent ] || cp -r run/checkpoints/. unseen/checkpoints
 done
@@ -30,6 +32,12 @@ long=$(printf '%0100d' 1)/$(printf '%0100d' 2)/$(printf '%0100d' 3)
 train "$SMALL" --steps 2 --out "$long"
 rm -r "$long"/checkpoints/*
 expect 1 "$MDL" train "$SMALL" --steps 6 --out "$long" --resume
+mentions err "log.txt says that"
+
+line=$'of\ntwo lines'
+train "$SMALL" --steps 2 --out "$line"
+rm -r "$line"/checkpoints/*
+expect 1 "$MDL" train "$SMALL" --steps 6 --out "$line" --resume
 mentions err "log.txt says that"
 
 # --restart begins anew, says so, and keeps what there was; what is resumed after it is the new run.
@@ -56,6 +64,8 @@ same "begun anew and whole" "$(weights whole 6)" "$(weights again 6)"
 # A run that was stopped before its first save was never saved, whatever its metrics say: nothing is unseen.
 train "$SMALL" --steps 2 --out fresh
 rm -r fresh/checkpoints/* && sed -i '/^saved/d' fresh/log.txt
+expect 0 "$MDL" verify fresh
+mentions out "fresh/checkpoints holds no checkpoint"
 train "$SMALL" --steps 6 --out fresh --resume
 mentions out "there is no checkpoint yet: training begins with step 1"
 
