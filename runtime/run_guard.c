@@ -239,9 +239,28 @@ static bool others_move(const Run *run, Error *error) {
   return done;
 }
 
+static const char *const moved[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
+static const char *const kept[] = {"plan.mdlx", "resolved.mdl", "tuning.txt"};
+
+// The first `count` of what was moved have their places back, and before-N is gone.
+static void put_back(const Run *run, size_t count) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX];
+  Error ignored;
+  while (count-- > 0) {
+    if (io_path(from, &ignored, "%s/%s", run->before, moved[count]) &&
+        io_path(to, &ignored, "%s/%s", run->path, moved[count]) && !io_absent(from)) {
+      rename(from, to);
+    }
+  }
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    if (io_path(from, &ignored, "%s/%s", run->before, kept[i])) {
+      unlink(from);
+    }
+  }
+  rmdir(run->before);
+}
+
 bool run_set_aside(Run *run, Error *error) {
-  static const char *const names[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
-  static const char *const kept[] = {"plan.mdlx", "resolved.mdl", "tuning.txt"};
   for (int n = 1;; n++) {
     if (!io_path(run->before, error, "%s/before-%d", run->path, n)) {
       return false;
@@ -255,11 +274,14 @@ bool run_set_aside(Run *run, Error *error) {
   }
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
     if (!keep(run, kept[i], error)) {
+      put_back(run, 0);
       return false;
     }
   }
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (!move(run, names[i], error)) {
+  // A directory that is mounted, or of a lower layer of a container, cannot be moved.
+  for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+    if (!move(run, moved[i], error)) {
+      put_back(run, i);
       return false;
     }
   }

@@ -106,6 +106,15 @@ if strace -f -qq -o /dev/null true 2> /dev/null; then
   mentions out "UNREAD   cannot read $PWD/run/checkpoints/step-00000004/model.safetensors" \
     "good     $PWD/run/checkpoints/step-00000002: whole"
   mentions err "Input/output error"
+  # What cannot be moved or removed, as of a lower layer of a container, is said, and --restart changes nothing.
+  cp -r run fixed
+  expect 1 strace -f -qq -o /dev/null -e trace=rename -e inject=rename:error=EXDEV -P "$PWD/fixed/checkpoints" \
+    "$MDL" train "$SMALL" --steps 2 --out "$PWD/fixed" --restart
+  mentions err "cannot move $PWD/fixed/checkpoints to $PWD/fixed/before-1/checkpoints"
+  diff -r run fixed || die "--restart that failed has changed a run"
+  expect 0 strace -f -qq -o /dev/null -e trace=rename -e inject=rename:error=EXDEV \
+    -P "$PWD/fixed/checkpoints/step-00000002" "$MDL" train --resume --steps 8 --save-every 1 --keep 1 "$PWD/fixed"
+  same "warnings" "$(grep -c "warning   an older checkpoint stays, and takes space: cannot remove $PWD/fixed/checkpoints/step-00000002" out)" 1
 fi
 
 # A torn line, and one that is none, block nothing.
