@@ -17,6 +17,7 @@ typedef struct {
 static const Packed packed[] = {
     {"\x1f\x8b", 2, "packed by gzip", "gzip -dc", 0, true},
     {"\x28\xb5\x2f\xfd", 4, "packed by zstd", "zstd -dc", 0, true},
+    {"P*M\x18", 4, "packed by zstd", "zstd -dc", 0, true},  // as pzstd begins
     {"\xfd\x37zXZ\0", 6, "packed by xz", "xz -dc", 0, true},
     {"PK\3\4", 4, "an archive of zip", "unzip -p", 0, false},
     {"ustar", 5, "an archive of tar", "tar -xOf", 257, false},

@@ -33,6 +33,7 @@ static const struct {
   const char *ending;
 } packs[] = {{PACK_GZIP, "gzip", "\x1f\x8b", 2, ".gz"},
              {PACK_ZSTD, "zstd", "\x28\xb5\x2f\xfd", 4, ".zst"},
+             {PACK_ZSTD, "zstd", "P*M\x18", 4, ".zst"},  // of a part that is passed over, as pzstd begins
              {PACK_XZ, "xz", "\xfd\x37zXZ\0", 6, ".xz"}};
 
 enum { PACKS = sizeof packs / sizeof *packs };
@@ -237,6 +238,11 @@ static Step step_take(Unpack *u, uint8_t *to, size_t room) {
   }
 }
 
+static bool cut_error(const Unpack *u, Error *error) {
+  return error_set(error, 1, "%s ends at its byte %lld, within what was packed: it is truncated", u->path,
+                   (long long)u->taken);
+}
+
 bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
   *got = 0;
   while (*got < size) {
@@ -259,9 +265,7 @@ bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
       return false;
     }
   }
-  return *got == size || !u->within ||
-         error_set(error, 1, "%s ends at its byte %lld, within what was packed: it is truncated", u->path,
-                   (long long)u->taken);
+  return *got == size || !u->within || cut_error(u, error);
 }
 
 // --- open and close ---
@@ -304,10 +308,17 @@ static bool begin(Unpack *u, bool packed, Error *error) {
   if (!input_has(u, packs[PACKS - 1].size, error)) {
     return false;
   }
+  const size_t here = u->end;
+  size_t length;
   for (int i = 0; i < PACKS; i++) {
-    if (u->end - u->begin >= packs[i].size && memcmp(u->input + u->begin, packs[i].magic, packs[i].size) == 0) {
+    if (here >= packs[i].size && memcmp(u->input, packs[i].magic, packs[i].size) == 0) {
       u->pack = packs[i].pack;
       return pack_begin(u, packs[i].by, error);
+    }
+    // Too short for any: a text may be so, but not under such a name.
+    if (here > 0 && here < packs[i].size && memcmp(u->input, packs[i].magic, here) == 0 &&
+        unpack_ending(u->path, &length) && strcmp(u->path + length, packs[i].ending) == 0) {
+      return cut_error(u, error);
     }
   }
   return true;

@@ -61,7 +61,7 @@ for by in "${packers[@]}"; do
 
   # Cut anywhere, it is known to be; a changed byte is never another text.
   size=$(wc -c < two.$end)
-  for cut in 7 20 $((size / 3)) $((size - 1)); do
+  for cut in 1 7 20 $((size / 3)) $((size - 1)); do
     head -c "$cut" two.$end > cut.$end
     expect 1 "$MDL" data encode cut.$end -o none.bin
     refused "cut.$end ends at its byte $cut, within what was packed: it is truncated"
@@ -92,6 +92,20 @@ open(sys.argv[3], "wb").write(data)' two.$end "$at" bad.$end
   expect 1 "$MDL" train "$SMALL" --data two.$end --steps 1 --out packed
   mentions err "two.$end is packed by $by, which recipes do not read; make tokens of it first: \`mdl data encode two.$end -o tokens.bin\`"
 done
+
+# A part that is passed over stands before each frame of pzstd.
+if command -v zstd > /dev/null; then
+  for part in 1 2 3; do
+    printf 'P*M\x18\x04\0\0\0size'
+    zstd -qc small.txt
+  done > parts.zst
+  cat small.txt small.txt small.txt > three.txt
+  expect 0 "$MDL" data encode three.txt -o three.bin
+  expect 0 "$MDL" data encode parts.zst -o made.bin
+  cmp made.bin three.bin || die "parts that are passed over: other tokens"
+  expect 1 "$MDL" train "$SMALL" --data parts.zst --steps 1 --out packed
+  mentions err "parts.zst is packed by zstd, which recipes do not read"
+fi
 
 # Standard input, packed or not, alone or among files.
 expect 0 "$MDL" data encode - --tokenizer of.json -o made.bin < long.txt
