@@ -126,15 +126,18 @@ bool file_exists(const char *path) {
   return stat(path, &status) == 0;
 }
 
+static bool is_one(const struct stat *x, const struct stat *y) {
+  return S_ISREG(x->st_mode) && x->st_dev == y->st_dev && x->st_ino == y->st_ino;
+}
+
 bool file_same(const char *a, const char *b) {
   struct stat x, y;
-  return stat(a, &x) == 0 && stat(b, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+  return stat(a, &x) == 0 && stat(b, &y) == 0 && is_one(&x, &y);
 }
 
 bool file_open_as(int fd, const char *path) {
   struct stat x, y;
-  return fstat(fd, &x) == 0 && stat(path, &y) == 0 && S_ISREG(x.st_mode) && x.st_dev == y.st_dev &&
-         x.st_ino == y.st_ino;
+  return fstat(fd, &x) == 0 && stat(path, &y) == 0 && is_one(&x, &y);
 }
 
 static bool write_all(int fd, const char *bytes, size_t length) {

@@ -14,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/json_guard.h"
+#include "base/options.h"
 #include "lsp/record.h"
 #include "lsp/syntax.h"
 
@@ -221,7 +222,9 @@ static bool analyse(const Workspace *workspace, const Document *document, bool b
 bool analysis_begin(Analysis *analysis, const Workspace *workspace, const Document *document) {
   int ends[2];
   analysis_end(analysis);
-  if (pipe(ends) != 0) {
+  char *path = strdup(document->path);
+  if (!path || pipe(ends) != 0) {
+    free(path);
     return false;
   }
   const pid_t parent = getpid(), process = fork();
@@ -238,12 +241,13 @@ bool analysis_begin(Analysis *analysis, const Workspace *workspace, const Docume
   }
   close(ends[1]);
   if (process < 0) {
+    free(path);
     close(ends[0]);
     return false;
   }
   fcntl(ends[0], F_SETFL, O_NONBLOCK);
   fcntl(ends[0], F_SETFD, FD_CLOEXEC);
-  *analysis = (Analysis){.process = process, .pipe = ends[0], .path = strdup(document->path)};
+  *analysis = (Analysis){.process = process, .pipe = ends[0], .path = path};
   analysis->version = document->version;
   analysis->begun = analysis_clock();
   return true;
@@ -277,7 +281,8 @@ bool analysis_read(Analysis *analysis, json_t **result, const char **why) {
   while (waitpid(analysis->process, &status, 0) < 0 && errno == EINTR) {
   }
   analysis->process = 0;
-  *why = WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it said nothing";
+  const bool starved = analysis->said.failed || (WIFEXITED(status) && WEXITSTATUS(status) == STATUS_MEMORY);
+  *why = starved ? NULL : WIFSIGNALED(status) ? strsignal(WTERMSIG(status)) : "it said nothing";
   analysis_end(analysis);
   return true;
 }

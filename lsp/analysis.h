@@ -30,7 +30,7 @@ double analysis_clock(void);  // seconds
 bool analysis_begin(Analysis *analysis, const Workspace *workspace, const Document *document);
 
 // Reads what has come. `result`: an answer, to be freed, or NULL: there is none more. True: the process has ended, and
-// if there is no answer then, without having given the second one, for `why`.
+// if there is no answer then, without having given the second one, for `why`; NULL: there was no memory.
 bool analysis_read(Analysis *analysis, json_t **result, const char **why);
 void analysis_end(Analysis *analysis);  // at once
 

@@ -9,6 +9,12 @@
 #include <unistd.h>
 
 #include "base/json_guard.h"
+#include "base/options.h"
+
+void frame_exhausted(void) {
+  fputs("mdlc lsp: out of memory\n", stderr);
+  _exit(STATUS_MEMORY);
+}
 
 void frame_add(FrameReader *reader, const char *bytes, size_t count) {
   const size_t passed = reader->passed < (long long)count ? (size_t)reader->passed : count;
@@ -123,15 +129,21 @@ static bool write_all(int file, const char *bytes, size_t length) {
 }
 
 bool frame_write(int file, json_t *message) {
+  if (!message) {
+    return false;  // a text in it was no UTF-8
+  }
   char *text = json_dumped(message, JSON_COMPACT);
   json_decref(message);
   if (!text) {
-    return false;
+    frame_exhausted();
   }
   Buffer frame = {0};
   buffer_format(&frame, "Content-Length: %zu\r\n\r\n%s", strlen(text), text);
   json_guard_free(text);
-  const bool good = !frame.failed && write_all(file, frame.text, frame.length);
+  if (frame.failed) {
+    frame_exhausted();
+  }
+  const bool good = write_all(file, frame.text, frame.length);
   buffer_free(&frame);
   return good;
 }

@@ -25,6 +25,10 @@ void frame_add(FrameReader *reader, const char *bytes, size_t count);
 FrameResult frame_next(FrameReader *reader, const char **body, size_t *length, const char **why);
 void frame_free(FrameReader *reader);
 
+// A message that lacks a part would be another one, and a text that lacks a change too: a server without memory ends
+// before it says either, with status 3, and editors start it again.
+void frame_exhausted(void);
+
 // Takes the message. False: it could not be written.
 bool frame_write(int file, json_t *message);
 

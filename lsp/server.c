@@ -40,6 +40,14 @@ typedef struct {
   int status;
 } Server;
 
+static void *json_memory(size_t size) {
+  void *memory = malloc(size);
+  if (!memory && size > 0) {
+    frame_exhausted();
+  }
+  return memory;
+}
+
 static void send_message(Server *s, json_t *message) {
   if (!frame_write(s->out, message)) {
     s->over = true;  // nobody listens
@@ -120,7 +128,9 @@ static void analysis_look(Server *s) {
   while (!(ended = analysis_read(&s->analysis, &result, &why)) && result) {
     take(s, document, result);
   }
-  if (ended && document && document->dirty) {
+  if (ended && !why && document && document->dirty) {
+    take(s, document, analysis_failed(document, "there was no memory to check this text", false));
+  } else if (ended && document && document->dirty) {
     snprintf(text, sizeof text, "checking this text has failed (%s): a bug of the compiler; please report the text",
              why);
     take(s, document, analysis_failed(document, text, true));
@@ -467,9 +477,7 @@ static void run_messages(Server *s) {
     }
   }
   if (s->reader.bytes.failed) {
-    send_error(s, NULL, RPC_INVALID, "there is no memory for the message");
-    s->over = true;
-    s->status = 1;
+    frame_exhausted();
   }
 }
 
@@ -509,6 +517,7 @@ static void turn(Server *s) {
 }
 
 int lsp_serve(int in, int out, const char *version) {
+  json_set_alloc_funcs(json_memory, free);
   Server s = {.in = in, .out = out, .version = version, .published = json_object()};
   workspace_create(&s.workspace);
   signal(SIGPIPE, SIG_IGN);

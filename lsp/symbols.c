@@ -18,9 +18,9 @@ enum {  // SymbolKind of the protocol
 };
 
 typedef struct {
-  const Syntax *syntax;
+  const Places *places;
   json_t *list;
-  ARRAY(Name) given;  // each value once
+  Map given;  // each value once
 } Symbols;
 
 static int kind_of(AstKind kind) {
@@ -52,28 +52,21 @@ static int kind_of(AstKind kind) {
   }
 }
 
-static json_t *symbol(const Syntax *syntax, const Ast *node, Name name, Span name_span) {
-  const Encoding encoding = syntax->workspace->encoding;
+static json_t *symbol(const Places *places, const Ast *node, Name name, Span name_span) {
   const Span whole = {node->span.file, node->span.begin < name_span.begin ? node->span.begin : name_span.begin,
                       node->span.end > name_span.end ? node->span.end : name_span.end};
   return json_pack("{s:o, s:s, s:i, s:o, s:o}", "name", json_text(name), "detail", ast_kind_name(node->kind), "kind",
-                   kind_of(node->kind), "range",
-                   range_json(syntax->text, syntax->length, whole.begin, whole.end, encoding), "selectionRange",
-                   range_json(syntax->text, syntax->length, name_span.begin, name_span.end, encoding));
+                   kind_of(node->kind), "range", places_range(places, whole.begin, whole.end), "selectionRange",
+                   places_range(places, name_span.begin, name_span.end));
 }
 
 static void add(void *context, const Ast *statement, Name name, Span span) {
   Symbols *symbols = context;
-  if (statement->kind == AST_REPEAT) {
+  if (statement->kind == AST_REPEAT || map_get_or(&symbols->given, map_key(name), 0)) {
     return;
   }
-  for (int i = 0; i < symbols->given.count; i++) {
-    if (symbols->given.at[i] == name) {
-      return;
-    }
-  }
-  array_push(symbols->syntax->arena, &symbols->given, name);
-  json_array_append_new(symbols->list, symbol(symbols->syntax, statement, name, span));
+  map_put(&symbols->given, map_key(name), 1);
+  json_array_append_new(symbols->list, symbol(symbols->places, statement, name, span));
 }
 
 static const char *import_name(const Syntax *syntax, const Ast *import) {
@@ -88,6 +81,7 @@ json_t *answer_symbols(const Workspace *workspace, const Document *document) {
   Syntax syntax;
   json_t *list = NULL;
   if (syntax_read(&syntax, workspace, document)) {
+    const Places *places = places_create(syntax.arena, syntax.text, syntax.length, workspace->encoding);
     list = json_array();
     for (int i = 0; i < syntax.tree->count; i++) {
       const Ast *ast = syntax.tree->kids[i];
@@ -95,11 +89,11 @@ json_t *answer_symbols(const Workspace *workspace, const Document *document) {
       if (!import && !ast->name) {
         continue;
       }
-      json_t *one = import ? symbol(&syntax, ast, import_name(&syntax, ast), ast->span)
-                           : symbol(&syntax, ast, ast->name, ast->name_span);
+      json_t *one = import ? symbol(places, ast, import_name(&syntax, ast), ast->span)
+                           : symbol(places, ast, ast->name, ast->name_span);
       const bool function = ast->kind == AST_FUNCTION || ast->kind == AST_UPDATE;
       if (function || ast->kind == AST_MODEL) {
-        Symbols inner = {.syntax = &syntax, .list = json_array()};
+        Symbols inner = {.places = places, .list = json_array(), .given = map_create(syntax.arena)};
         syntax_names(ast->kids[function ? 1 : 0], add, &inner);
         json_object_set_new(one, "children", inner.list);
       }

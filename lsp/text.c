@@ -60,26 +60,63 @@ size_t text_offset(const char *text, size_t length, Position position, Encoding 
   return at;
 }
 
-Position text_position(const char *text, size_t length, size_t offset, Encoding encoding) {
-  Position position = {0, 0};
-  size_t at = 0;
-  offset = offset < length ? offset : length;
-  for (;;) {
-    const size_t end = line_end(text, length, at), next = next_line(text, length, end);
-    if (offset < next || end == length) {
-      offset = offset < end ? offset : end;
-      break;
+// A character, or the end of a line, in a text, and where editors see it.
+typedef struct {
+  size_t at;
+  Position position;
+} Mark;
+
+// On to `offset`, or just behind it where that is inside of a character; `\r\n` is passed as one.
+static void mark_move(Mark *mark, const char *text, size_t length, size_t offset, Encoding encoding) {
+  while (mark->at < offset) {
+    if (text[mark->at] == '\n' || text[mark->at] == '\r') {
+      const size_t next = next_line(text, length, mark->at);
+      if (next > offset) {
+        break;
+      }
+      *mark = (Mark){next, {mark->position.line + 1, 0}};
+      continue;
     }
-    at = next;
-    position.line++;
-  }
-  while (at < offset) {
     size_t units;
-    const size_t bytes = character(text, length, at, &units);
-    position.character += encoding == ENCODING_UTF8 ? bytes : units;
-    at += bytes;
+    const size_t bytes = character(text, length, mark->at, &units);
+    mark->position.character += encoding == ENCODING_UTF8 ? bytes : units;
+    mark->at += bytes;
   }
-  return position;
+}
+
+Position text_position(const char *text, size_t length, size_t offset, Encoding encoding) {
+  Mark mark = {0};
+  mark_move(&mark, text, length, offset < length ? offset : length, encoding);
+  return mark.position;
+}
+
+struct Places {
+  const char *text;
+  size_t length;
+  Encoding encoding;
+  Mark marks[];  // one for each MARK_APART bytes
+};
+
+enum { MARK_APART = 4096 };
+
+Places *places_create(Arena *arena, const char *text, size_t length, Encoding encoding) {
+  Places *places = arena_alloc(arena, sizeof *places + (length / MARK_APART + 1) * sizeof *places->marks);
+  Mark mark = {0};
+  *places = (Places){.text = text, .length = length, .encoding = encoding};
+  for (size_t i = 0; i <= length / MARK_APART; i++) {
+    mark_move(&mark, text, length, i * MARK_APART, encoding);
+    places->marks[i] = mark;
+  }
+  return places;
+}
+
+static Position place(const Places *places, size_t offset) {
+  offset = offset < places->length ? offset : places->length;
+  size_t i = offset / MARK_APART;
+  i -= places->marks[i].at > offset;
+  Mark mark = places->marks[i];
+  mark_move(&mark, places->text, places->length, offset, places->encoding);
+  return mark.position;
 }
 
 json_t *position_json(Position position) {
@@ -96,9 +133,16 @@ bool position_read(const json_t *json, Position *position) {
   return true;
 }
 
+static json_t *range_of(Position begin, Position end) {
+  return json_pack("{s:o, s:o}", "start", position_json(begin), "end", position_json(end));
+}
+
 json_t *range_json(const char *text, size_t length, size_t begin, size_t end, Encoding encoding) {
-  return json_pack("{s:o, s:o}", "start", position_json(text_position(text, length, begin, encoding)), "end",
-                   position_json(text_position(text, length, end, encoding)));
+  return range_of(text_position(text, length, begin, encoding), text_position(text, length, end, encoding));
+}
+
+json_t *places_range(const Places *places, size_t begin, size_t end) {
+  return range_of(place(places, begin), place(places, end));
 }
 
 static bool in_word(char c) {

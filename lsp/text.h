@@ -24,6 +24,11 @@ json_t *position_json(Position position);
 bool position_read(const json_t *json, Position *position);  // false: it is none
 json_t *range_json(const char *text, size_t length, size_t begin, size_t end, Encoding encoding);
 
+// The same for many places of one text, each without a look at all in front of it.
+typedef struct Places Places;
+Places *places_create(Arena *arena, const char *text, size_t length, Encoding encoding);
+json_t *places_range(const Places *places, size_t begin, size_t end);
+
 // The name at a byte or just behind it: letters, digits, `_` and `'`, with a `@` in front. False: there is none.
 bool text_word(const char *text, size_t length, size_t offset, size_t *begin, size_t *end);
 

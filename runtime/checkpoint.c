@@ -198,8 +198,10 @@ static bool save(Io *io, const Saved *saved, const char *directory, CheckpointFa
   if (!done || exchanged) {
     io_remove_tree(temporary);
   }
-  if (done) {
-    checkpoint_rotate(directory, keep, facts->step);
+  facts->stays[0] = '\0';
+  Error stays;
+  if (done && !checkpoint_rotate(directory, keep, facts->step, &stays)) {
+    snprintf(facts->stays, sizeof facts->stays, "%.*s", (int)sizeof facts->stays - 1, stays.text);
   }
   return done;
 }

@@ -36,6 +36,8 @@ typedef struct {  // what a manifest says besides files and tensors
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];
+  // Of saving: why an older one that was to be removed is still there; empty: none is.
+  char stays[256];
   const struct Frozen *frozen;  // of saving: parameters that are left out (frozen.h); NULL: none
   bool damaged;  // reading failed since the checkpoint is not what was saved; not since memory or the disk failed
 } CheckpointFacts;

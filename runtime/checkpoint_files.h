@@ -31,8 +31,9 @@ int64_t checkpoint_step_of_name(const char *name);  // the number of a committed
 
 // The steps of all committed checkpoints, newest first, on the heap.
 bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error *error);
-// Removes what `keep` does not ask for, when the checkpoint of step `newest` was saved.
-void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest);
+// Removes what `keep` does not ask for, when the checkpoint of step `newest` was saved. False: something could not be
+// removed, and the error says why.
+bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest, Error *error);
 // Of largest numbers, for scales of values of 8 bits: a run in another precision has none, or others.
 bool checkpoint_is_history(const char *name);
 

@@ -110,14 +110,17 @@ static bool step_path(const char *directory, int64_t step, char path[IO_PATH_MAX
 
 // A directory loses its committed name first, and the disk knows it before anything in it is removed, so that no half
 // of it is ever found.
-static void step_remove(const char *directory, int64_t step) {
+static bool step_remove(const char *directory, int64_t step, Error *error) {
   char from[IO_PATH_MAX], to[IO_PATH_MAX];
-  Error ignored;
-  if (step_path(directory, step, from, &ignored) &&
-      io_path(to, &ignored, "%s/saving-old-%08lld", directory, (long long)step) && rename(from, to) == 0 &&
-      io_sync_directory(NULL, directory, &ignored)) {
-    io_remove_tree(to);
+  if (!step_path(directory, step, from, error) ||
+      !io_path(to, error, "%s/saving-old-%08lld", directory, (long long)step)) {
+    return false;
   }
+  if (rename(from, to) != 0) {
+    return errno == ENOENT || io_failed("remove", from, error);
+  }
+  return io_sync_directory(NULL, directory, error) &&
+         (io_remove_tree(to) || io_absent(to) || io_failed("remove", to, error));
 }
 
 typedef enum { SEEN_GOOD, SEEN_BAD, SEEN_NOT } Seen;  // what a manifest says; NOT: it could not be read this time
@@ -136,14 +139,17 @@ bool checkpoint_is_good(const CheckpointFacts *facts) {
 }
 
 // Those after `newest`, which a resumed run has not come to again, stay: they are replaced, or grow old.
-void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest) {
+bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest, Error *error) {
   int64_t *steps, best = -1, good = -1;
   int count, kept = 0;
-  Error ignored;
-  if (!keep || keep->newest < 1 || !checkpoint_steps(directory, &steps, &count, &ignored)) {
-    return;
+  if (!keep || keep->newest < 1) {
+    return true;
+  }
+  if (!checkpoint_steps(directory, &steps, &count, error)) {
+    return false;
   }
   Seen *seen = malloc(sizeof *seen * ((size_t)count + 1));
+  bool done = seen || error_set(error, 3, "no memory");
   double least = INFINITY;
   for (int i = 0; seen && i < count; i++) {
     CheckpointFacts facts = {.val_loss = NAN};
@@ -161,11 +167,12 @@ void checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
     const bool stays = later || recent || seen[i] == SEEN_NOT || steps[i] == good || (keep->best && steps[i] == best) ||
                        (keep->every > 0 && steps[i] % keep->every == 0);
     if (!stays) {
-      step_remove(directory, steps[i]);
+      done &= step_remove(directory, steps[i], error);
     }
   }
   free(seen);
   free(steps);
+  return done;
 }
 
 bool checkpoint_best(const char *directory, double *least, Error *error) {

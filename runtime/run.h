@@ -32,7 +32,9 @@ void run_abandon(const Run *run);
 // Links in the place of what training writes or removes are errors.
 bool run_resume(Run *run, const char *out, const char *model, Error *error);
 
-// Of a run without a checkpoint: none was ever saved. Else they are unseen, on a volume that is not mounted perhaps,
+// Of a run without a checkpoint: what tells of ones that were saved, as the beginning of a question; nothing: none was.
+bool run_unseen(const Run *run, Buffer *says, Error *error);
+// None was ever saved. Else they are unseen, on a volume that is not mounted perhaps,
 // and to begin anew would cost what was trained: an error.
 bool run_never_saved(const Run *run, Error *error);
 // Moves checkpoints, metrics, events and picture of a run into before-N in it, with copies of its plan and text, so

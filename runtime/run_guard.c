@@ -91,7 +91,7 @@ static bool log_read(const Run *run, Logged *logged, Error *error) {
     const bool ends = length > 0 && line[length - 1] == '\n';
     if (begins && strncmp(line, "restarted ", 10) == 0) {
       logged->saved = false;
-    } else if (begins && strncmp(line, "saved ", 6) == 0 && strstr(line, "/step-")) {
+    } else if (begins && strncmp(line, "saved ", 6) == 0) {
       logged->saved = true;
       snprintf(logged->last, sizeof logged->last, "%.*s", (int)strcspn(line + 6, " \n"), line + 6);
     }
@@ -144,7 +144,7 @@ static void find_before(const Run *run, char path[IO_PATH_MAX]) {
   }
 }
 
-bool run_never_saved(const Run *run, Error *error) {
+bool run_unseen(const Run *run, Buffer *says, Error *error) {
   Logged logged;
   double step;
   bool saved;
@@ -152,24 +152,36 @@ bool run_never_saved(const Run *run, Error *error) {
     return false;
   }
   const bool absent = !io_is_directory(run->checkpoints);
-  const bool unseen = logged.saved || saved || (step > 0 && (absent || !logged.there));
+  if (!(logged.saved || saved || (step > 0 && (absent || !logged.there)))) {
+    return true;
+  }
+  buffer_format(says, "%s %s, but ", run->checkpoints, absent ? "is not there" : "holds no checkpoint");
+  if (logged.saved) {
+    buffer_format(says, "log.txt says that %s was saved", logged.last);
+  } else {
+    buffer_format(says, "metrics.jsonl has steps up to %.0f%s", step, saved ? ", and some were saved" : "");
+  }
+  buffer_text(says, ": is a volume not mounted");
+  return !says->failed || error_set(error, 3, "no memory");
+}
+
+bool run_never_saved(const Run *run, Error *error) {
+  Buffer says = {0};
+  const bool read = run_unseen(run, &says, error), unseen = read && says.length > 0;
   if (unseen) {
-    char says[LOG_LINE + 64];
-    if (logged.saved) {
-      snprintf(says, sizeof says, "log.txt says that %s was saved", logged.last);
-    } else {
-      snprintf(says, sizeof says, "metrics.jsonl has steps up to %.0f%s", step, saved ? ", and some were saved" : "");
-    }
     char before[IO_PATH_MAX];
     find_before(run, before);
-    return error_set(error, 1,
-                     "%s %s, but %s: is a volume not mounted%s%s%s? Nothing was changed. Make the checkpoints visible "
-                     "again, or give --restart to begin with step 1",
-                     run->checkpoints, absent ? "is not there" : "holds no checkpoint", says,
-                     *before ? ", or did --restart end before it began anew, which has set aside what is in " : "",
-                     before, *before ? ", a run by itself" : "");
+    error_set(
+        error, 1,
+        "%s%s%s%s? Nothing was changed. Make the checkpoints visible again, or give --restart to begin with step 1",
+        says.text, *before ? ", or did --restart end before it began anew, which has set aside what is in " : "",
+        before, *before ? ", a run by itself" : "");
   }
-  if (absent) {  // a run that was killed while it was made
+  buffer_free(&says);
+  if (!read || unseen) {
+    return false;
+  }
+  if (!io_is_directory(run->checkpoints)) {  // a run that was killed while it was made
     return io_make_directory(NULL, run->checkpoints, error) && io_sync_directory(NULL, run->path, error);
   }
   return true;
@@ -227,9 +239,28 @@ static bool others_move(const Run *run, Error *error) {
   return done;
 }
 
+static const char *const moved[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
+static const char *const kept[] = {"plan.mdlx", "resolved.mdl", "tuning.txt"};
+
+// The first `count` of what was moved have their places back, and before-N is gone.
+static void put_back(const Run *run, size_t count) {
+  char from[IO_PATH_MAX], to[IO_PATH_MAX];
+  Error ignored;
+  while (count-- > 0) {
+    if (io_path(from, &ignored, "%s/%s", run->before, moved[count]) &&
+        io_path(to, &ignored, "%s/%s", run->path, moved[count]) && !io_absent(from)) {
+      rename(from, to);
+    }
+  }
+  for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+    if (io_path(from, &ignored, "%s/%s", run->before, kept[i])) {
+      unlink(from);
+    }
+  }
+  rmdir(run->before);
+}
+
 bool run_set_aside(Run *run, Error *error) {
-  static const char *const names[] = {"metrics.jsonl", "loss.svg", "checkpoints"};
-  static const char *const kept[] = {"plan.mdlx", "resolved.mdl", "tuning.txt"};
   for (int n = 1;; n++) {
     if (!io_path(run->before, error, "%s/before-%d", run->path, n)) {
       return false;
@@ -243,11 +274,14 @@ bool run_set_aside(Run *run, Error *error) {
   }
   for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
     if (!keep(run, kept[i], error)) {
+      put_back(run, 0);
       return false;
     }
   }
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (!move(run, names[i], error)) {
+  // A directory that is mounted, or of a lower layer of a container, cannot be moved.
+  for (size_t i = 0; i < sizeof moved / sizeof *moved; i++) {
+    if (!move(run, moved[i], error)) {
+      put_back(run, i);
       return false;
     }
   }

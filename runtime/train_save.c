@@ -131,6 +131,10 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
   }
   log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s%s)" LOG_PLAIN, t->run.checkpoints,
            (long long)facts->step, units_duration(time, seconds), apart);
+  if (facts->stays[0] && !t->unremoved) {
+    log_line(&t->log, LOG_RED "warning   an older checkpoint stays, and takes space: %s" LOG_PLAIN, facts->stays);
+  }
+  t->unremoved = facts->stays[0];
   return written(t, &t->undrawn, trainer_chart(t, error), error) && saved_judge(t, facts, error);
 }
 

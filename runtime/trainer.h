@@ -45,6 +45,7 @@ struct Trainer {
   int64_t saved;                                    // step of the newest checkpoint; -1: none
   int64_t good;                                     // of the newest that is good; -1: none
   int unsaved;                                      // saves that failed in a row
+  bool unremoved;                                   // an older checkpoint could not be removed
   bool unwritten, undrawn;                          // the last line of metrics, the picture, could not be written
   double best;                                      // the lowest validation loss of a checkpoint
   DataPrint print;                                  // of the data

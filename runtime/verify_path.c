@@ -142,6 +142,17 @@ static bool run_verify(const Run *run, Buffer *out, int64_t *damaged, Error *err
   if (!metrics_verify(run, out, error)) {
     return false;
   }
+  if (count + removed == 0) {
+    Buffer says = {0};
+    const bool read = run_unseen(run, &says, error), unseen = says.length > 0;
+    if (read && unseen) {
+      error_set(error, 1, "%s?", says.text);
+    }
+    buffer_free(&says);
+    if (!read || unseen) {
+      return false;
+    }
+  }
   if (count == 0) {
     buffer_format(out, "%s holds no checkpoint\n", run->checkpoints);
   } else if (good_step >= 0) {

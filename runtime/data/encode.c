@@ -159,6 +159,9 @@ static bool cut(const Job *job, int level, const uint8_t *text, size_t length, b
     size_t begin = at, end = scan ? scan(text, length, at) : 0;
     if (end == 0) {
       const Match match = pattern_next(by->pattern, e->matcher, (const char *)text, length, at, more, &begin, &end);
+      if (match == MATCH_STARVED) {
+        return error_set(job->error, 3, "no memory to cut text");
+      }
       if (match == MATCH_FAILED || (match == MATCH_FOUND && end <= begin)) {
         return error_set(job->error, 1, "%s: a pattern that cuts text %s", e->tokenizer->path,
                          match == MATCH_FAILED ? "cannot be matched" : "matches nothing at all");

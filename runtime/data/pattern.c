@@ -60,6 +60,9 @@ bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *e
   if (!made->code) {
     pcre2_get_error_message(problem, words, sizeof words);
     free(made);
+    if (problem == PCRE2_ERROR_HEAP_FAILED) {
+      return error_set(error, 3, "no memory");
+    }
     return error_set(error, 1, "the pattern %.*s cannot be read: %s", length < 200 ? (int)length : 200, text,
                      (const char *)words);
   }
@@ -114,7 +117,7 @@ Match pattern_next(const Pattern *pattern, Matcher *matcher, const char *text, s
     return MATCH_NONE;
   }
   if (count < 0 && count != PCRE2_ERROR_PARTIAL) {
-    return MATCH_FAILED;
+    return count == PCRE2_ERROR_NOMEMORY ? MATCH_STARVED : MATCH_FAILED;
   }
   *begin = found[0];
   *end = found[1];

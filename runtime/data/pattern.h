@@ -10,7 +10,8 @@
 
 typedef struct Pattern Pattern;
 typedef struct Matcher Matcher;
-typedef enum { MATCH_FOUND, MATCH_NONE, MATCH_MORE, MATCH_FAILED } Match;  // MORE: it depends on what follows
+// MORE: it depends on what follows. STARVED: there is no memory for it.
+typedef enum { MATCH_FOUND, MATCH_NONE, MATCH_MORE, MATCH_FAILED, MATCH_STARVED } Match;
 
 // As Oniguruma and Rust read it: \s is Unicode's White_Space, $ the very end.
 bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *error);

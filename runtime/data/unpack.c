@@ -2,6 +2,7 @@
 #include "runtime/data/unpack.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -83,11 +84,17 @@ int64_t unpack_size(const Unpack *unpack) {
 
 // --- bytes of the file ---
 
+// A pipe that does not block, as other programs leave theirs, is waited for all the same.
+static bool pipe_wait(int fd) {
+  struct pollfd wait = {.fd = fd, .events = POLLIN};
+  return poll(&wait, 1, -1) >= 0 || errno == EINTR;
+}
+
 static bool pipe_read(Unpack *u, Error *error) {
   ssize_t got;
   do {
     got = read(u->fd, u->input + u->end, INPUT - u->end);
-  } while (got < 0 && errno == EINTR);
+  } while (got < 0 && (errno == EINTR || (errno == EAGAIN && pipe_wait(u->fd))));
   if (got < 0) {
     return io_failed("read", u->path, error);
   }
@@ -179,7 +186,9 @@ static Step zstd_step(Unpack *u, uint8_t *to, size_t room) {
   step.written = out.pos;
   u->within = result != 0;
   if (ZSTD_isError(result)) {
-    step.wrong = ZSTD_getErrorName(result);
+    step.wrong = ZSTD_getErrorCode(result) == ZSTD_error_frameParameter_windowTooLarge
+                     ? "it needs more than 128 MiB to be unpacked, as `zstd -dc --long=31` takes"
+                     : ZSTD_getErrorName(result);
     step.starved = ZSTD_getErrorCode(result) == ZSTD_error_memory_allocation;
   }
   return step;
@@ -230,6 +239,11 @@ static Step step_take(Unpack *u, uint8_t *to, size_t room) {
   }
 }
 
+static bool cut_error(const Unpack *u, Error *error) {
+  return error_set(error, 1, "%s ends at its byte %lld, within what was packed: it is truncated", u->path,
+                   (long long)u->taken);
+}
+
 bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
   *got = 0;
   while (*got < size) {
@@ -252,9 +266,7 @@ bool unpack_read(Unpack *u, void *to, size_t size, size_t *got, Error *error) {
       return false;
     }
   }
-  return *got == size || !u->within ||
-         error_set(error, 1, "%s ends at its byte %lld, within what was packed: it is truncated", u->path,
-                   (long long)u->taken);
+  return *got == size || !u->within || cut_error(u, error);
 }
 
 // --- open and close ---
@@ -306,10 +318,17 @@ static bool begin(Unpack *u, bool packed, Error *error) {
   if (!input_has(u, packs[PACKS - 1].size, error)) {
     return false;
   }
+  const size_t here = u->end;
+  size_t length;
   for (int i = 0; i < PACKS; i++) {
     if (is_packed(u, i)) {
       u->pack = packs[i].pack;
       return pack_begin(u, packs[i].by, error);
+    }
+    // Too short for any: a text may be so, but not under such a name.
+    if (here > 0 && here < packs[i].size && memcmp(u->input, packs[i].magic, here) == 0 &&
+        unpack_ending(u->path, &length) && strcmp(u->path + length, packs[i].ending) == 0) {
+      return cut_error(u, error);
     }
   }
   return true;

@@ -13,6 +13,8 @@ for way in absent empty; do
   expect 1 "$MDL" train "$SMALL" --steps 6 --out unseen --resume
   mentions err "log.txt says that" "step-00000004 was saved" "is a volume not mounted?" "--restart"
   same "metrics of a run that stopped" "$(cat unseen/metrics.jsonl)" "$kept"
+  expect 1 "$MDL" verify unseen
+  mentions err "log.txt says that" "step-00000004 was saved: is a volume not mounted?"
   [ $way = empty ] || [ ! -e unseen/checkpoints ] || die "a directory was made"
   [ $way = absent ] || cp -r run/checkpoints/. unseen/checkpoints
 done
@@ -30,6 +32,12 @@ long=$(printf '%0100d' 1)/$(printf '%0100d' 2)/$(printf '%0100d' 3)
 train "$SMALL" --steps 2 --out "$long"
 rm -r "$long"/checkpoints/*
 expect 1 "$MDL" train "$SMALL" --steps 6 --out "$long" --resume
+mentions err "log.txt says that"
+
+line=$'of\ntwo lines'
+train "$SMALL" --steps 2 --out "$line"
+rm -r "$line"/checkpoints/*
+expect 1 "$MDL" train "$SMALL" --steps 6 --out "$line" --resume
 mentions err "log.txt says that"
 
 # --restart begins anew, says so, and keeps what there was; what is resumed after it is the new run.
@@ -56,6 +64,8 @@ same "begun anew and whole" "$(weights whole 6)" "$(weights again 6)"
 # A run that was stopped before its first save was never saved, whatever its metrics say: nothing is unseen.
 train "$SMALL" --steps 2 --out fresh
 rm -r fresh/checkpoints/* && sed -i '/^saved/d' fresh/log.txt
+expect 0 "$MDL" verify fresh
+mentions out "fresh/checkpoints holds no checkpoint"
 train "$SMALL" --steps 6 --out fresh --resume
 mentions out "there is no checkpoint yet: training begins with step 1"
 
@@ -96,6 +106,15 @@ if strace -f -qq -o /dev/null true 2> /dev/null; then
   mentions out "UNREAD   cannot read $PWD/run/checkpoints/step-00000004/model.safetensors" \
     "good     $PWD/run/checkpoints/step-00000002: whole"
   mentions err "Input/output error"
+  # What cannot be moved or removed, as of a lower layer of a container, is said, and --restart changes nothing.
+  cp -r run fixed
+  expect 1 strace -f -qq -o /dev/null -e trace=rename -e inject=rename:error=EXDEV -P "$PWD/fixed/checkpoints" \
+    "$MDL" train "$SMALL" --steps 2 --out "$PWD/fixed" --restart
+  mentions err "cannot move $PWD/fixed/checkpoints to $PWD/fixed/before-1/checkpoints"
+  diff -r run fixed || die "--restart that failed has changed a run"
+  expect 0 strace -f -qq -o /dev/null -e trace=rename -e inject=rename:error=EXDEV \
+    -P "$PWD/fixed/checkpoints/step-00000002" "$MDL" train --resume --steps 8 --save-every 1 --keep 1 "$PWD/fixed"
+  same "warnings" "$(grep -c "warning   an older checkpoint stays, and takes space: cannot remove $PWD/fixed/checkpoints/step-00000002" out)" 1
 fi
 
 # A torn line, and one that is none, block nothing.

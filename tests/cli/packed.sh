@@ -61,9 +61,22 @@ for by in "${packers[@]}"; do
     cmp made.bin parts.bin || die "$by: the second part begins a document"
   done
 
+  # Some of them may be empty, as those are that some packers end with: what stands behind them is none the less there,
+  # and no document ends before them.
+  for part in 1 2 3 4 5; do
+    $by -qc < /dev/null
+    $by -qc < /dev/null
+    $by -qc small.txt
+    $by -qc < /dev/null
+  done > empty.$end
+  for part in 1 2 3 4 5; do cat small.txt; done > five.txt
+  expect 0 "$MDL" data encode five.txt -o five.bin
+  expect 0 "$MDL" data encode empty.$end -o made.bin
+  cmp made.bin five.bin || die "$by: what stands behind an empty part is left out, or a document ends there"
+
   # Cut anywhere, it is known to be; a changed byte is never another text.
   size=$(wc -c < two.$end)
-  for cut in 7 20 $((size / 3)) $((size - 1)); do
+  for cut in 1 7 20 $((size / 3)) $((size - 1)); do
     head -c "$cut" two.$end > cut.$end
     expect 1 "$MDL" data encode cut.$end -o none.bin
     refused "cut.$end ends at its byte $cut, within what was packed: it is truncated"
@@ -95,6 +108,20 @@ open(sys.argv[3], "wb").write(data)' two.$end "$at" bad.$end
   mentions err "two.$end is packed by $by, which recipes do not read; make tokens of it first: \`mdl data encode two.$end -o tokens.bin\`"
 done
 
+# A part that is passed over stands before each frame of pzstd.
+if command -v zstd > /dev/null; then
+  for part in 1 2 3; do
+    printf 'P*M\x18\x04\0\0\0size'
+    zstd -qc small.txt
+  done > parts.zst
+  cat small.txt small.txt small.txt > three.txt
+  expect 0 "$MDL" data encode three.txt -o three.bin
+  expect 0 "$MDL" data encode parts.zst -o made.bin
+  cmp made.bin three.bin || die "parts that are passed over: other tokens"
+  expect 1 "$MDL" train "$SMALL" --data parts.zst --steps 1 --out packed
+  mentions err "parts.zst is packed by zstd, which recipes do not read"
+fi
+
 # Standard input, packed or not, alone or among files.
 expect 0 "$MDL" data encode - --tokenizer of.json -o made.bin < long.txt
 cmp made.bin long.bin || die "standard input: other tokens"
@@ -105,6 +132,25 @@ cmp made.bin lines.bin || die "a slow pipe: other tokens"
 expect 0 bash -c "'$MDL' data encode small.txt - -o made.bin < small.txt"
 expect 0 "$MDL" data encode small.txt small.txt -o two.bin
 cmp made.bin two.bin || die "standard input behind a file: other tokens"
+cp small.txt kept.txt
+expect 2 "$MDL" data encode - -o kept.txt < kept.txt
+mentions err "<stdin> is read, and -o kept.txt would overwrite it"
+expect 2 "$MDL" data train-tokenizer - -o kept.txt < kept.txt
+cmp kept.txt small.txt || die "what was read was overwritten"
+expect 0 "$MDL" data encode kept.txt -o small.bin
+expect 0 python3 -c '
+import os, subprocess, sys, time
+read, write = os.pipe()
+os.set_blocking(read, False)
+child = subprocess.Popen([sys.argv[1], "data", "encode", "-", "-o", "made.bin"], stdin=read)
+text = open("small.txt", "rb").read()
+time.sleep(0.1)
+os.write(write, text[:100])
+time.sleep(0.1)
+os.write(write, text[100:])
+os.close(write)
+sys.exit(child.wait())' "$MDL"
+cmp made.bin small.bin || die "a pipe that does not block: other tokens"
 expect 1 "$MDL" data encode - -o none.bin < /dev/null
 refused "there is no text: the files are empty"
 : > empty.gz

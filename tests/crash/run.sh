@@ -17,6 +17,29 @@ if ! ldd "$MDL" | grep -q asan; then  # its shadow takes more than any limit her
     expect 3 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number FAIL_ALWAYS=1 "$MDL" train "$SMALL" --steps 1 --out starved
     mentions err "no memory to compile"
   done
+  # Nor is the pattern of a tokenizer, or text that is packed.
+  cat > of.json <<'JSON'
+{"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "behavior": "Isolated", "pattern": {"Regex":
+"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"}},
+{"type": "ByteLevel", "add_prefix_space": false, "use_regex": false}]},
+"model": {"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": ["a b"]}}
+JSON
+  for by in gzip zstd xz; do
+    command -v $by > /dev/null || continue
+    printf 'abba' | $by -c > abba.packed
+    expect 0 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_COUNT=made "$MDL" data encode abba.packed --tokenizer of.json -o abba.bin
+    for ((number = $(cat made); number > 0; number--)); do
+      status=0
+      LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number "$MDL" data encode abba.packed --tokenizer of.json -o less.bin > out 2> err ||
+        status=$?
+      case $status in
+        0) cmp abba.bin less.bin || die "$by: without allocation $number it is another" ;;
+        3) [ ! -e less.bin ] || die "$by: allocation $number: it was made, with status 3" ;;
+        *) die "$by: allocation $number: status $status: $(cat err)" ;;
+      esac
+      rm -f less.bin
+    done
+  done
   # Weights for others are whole, or it is told that they are not: neither the index of shards nor config.json lacks a line.
   head -c 2000 "$ROOT/LICENSE" > short.txt
   { cat "$ROOT/models/llama.mdl"

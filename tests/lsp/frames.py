@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import subprocess
 import time
 
 from client import Client
@@ -154,7 +155,39 @@ def limits():
     check(client.end() == 0, "status")
 
 
+def starved():
+    """Where memory is missing the server ends with status 3 and says so, and never answers less than there is."""
+    fail = os.path.join(os.environ.get("BUILD", os.path.dirname(MDLC)), "tests", "libfail.so")
+    if not os.path.exists(fail) or "asan" in subprocess.run(["ldd", MDLC], capture_output=True, text=True).stdout:
+        return
+    at = {"textDocument": {"uri": URI}, "position": {"line": 3, "character": 14}}
+    text = {"uri": URI, "languageId": "mdl", "version": 1, "text": TEXT}
+    messages = [{"id": 1, "method": "initialize", "params": {"capabilities": {}}},
+                {"method": "textDocument/didOpen", "params": {"textDocument": text}},
+                {"id": 2, "method": "textDocument/documentSymbol", "params": at},
+                {"id": 3, "method": "textDocument/hover", "params": at},
+                {"id": 4, "method": "shutdown"}, {"method": "exit"}]
+    bodies = [json.dumps({"jsonrpc": "2.0", **message}).encode() for message in messages]
+    sent = b"".join(b"Content-Length: %d\r\n\r\n%s" % (len(body), body) for body in bodies)
+
+    def run(**variables):
+        return subprocess.run([MDLC, "lsp"], input=sent, capture_output=True, timeout=60,
+                              env={**os.environ, "LD_PRELOAD": fail, **variables})
+
+    count = os.path.join(os.environ["WORK"], "allocations")
+    whole = run(FAIL_COUNT=count)
+    check(whole.returncode == 0 and b'"id":3' in whole.stdout, whole)
+    made = int(open(count).read())
+    for number in range(1, made, made // 60 + 1):
+        for always in ({}, {"FAIL_ALWAYS": "1"}):
+            said = run(FAIL_ALLOCATION=str(number), **always)
+            check(said.returncode in (0, 3), number, said)
+            check(said.returncode == 0 or said.stderr, number, said)
+            check(said.returncode != 0 or all(b'"id":%d' % i in said.stdout for i in (1, 2, 3, 4)), number, said)
+
+
 malformed()
+starved()
 ends()
 broken_texts()
 typing()

@@ -241,6 +241,28 @@ def symbols(client, uri):
             check(one["range"]["start"]["line"] <= one["selectionRange"][end]["line"] <= one["range"]["end"]["line"], one)
 
 
+def outline():
+    """A long text has its outline at once, and each name is where it says, whatever ends lines and however long they are."""
+    client = start()
+    for ending, count in (("\n", 20000), ("\r\n", 2000), (" ", 2000), ("// " + "x" * 3000 + "𝔘\r\n", 50)):
+        names = [f"a{i}" for i in range(count)]
+        text = "model m {" + "".join(f" axis {name} = 1;{ending}" for name in names) + "}\n"
+        uri = uri_of(WORK / "outline.mdl")
+        client.open(uri, text)
+        begun = time.monotonic()
+        inner = client.ask("textDocument/documentSymbol", {"textDocument": {"uri": uri}})[0]["children"]
+        check(time.monotonic() - begun < 5, "an outline takes seconds")
+        check([one["name"] for one in inner] == names, len(inner))
+        lines = [line.encode("utf-16-le") for line in text.replace("\r\n", "\n").split("\n")]
+        for one in inner:
+            begin, end = one["selectionRange"]["start"], one["selectionRange"]["end"]
+            check(begin["line"] == end["line"], one)
+            there = lines[begin["line"]][2 * begin["character"]:2 * end["character"]].decode("utf-16-le")
+            check(there == one["name"], (one, there))
+        client.close(uri)
+    check(client.end() == 0, "status")
+
+
 def completion(client, uri, text):
     def items(text, word):
         client.change(uri, [{"text": text}])
@@ -380,6 +402,7 @@ def main():
     encodings()
     settings_definitions()
     links()
+    outline()
     configured(uri, text)
 
 
