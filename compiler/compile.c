@@ -201,11 +201,15 @@ static bool add_programs(Front *f, const CompileOptions *options, Plan *plan) {
 
 static bool add_all_programs(Front *f, const CompileOptions *options, Plan *plan) {
   const Plan none = *plan;
+  const CompileView seen = options->view ? *options->view : (CompileView){0};
   Map copied = map_create(f->arena);
   GivenInputs given = {0};
   bool good;
   do {
     *plan = none;
+    if (options->view) {  // what was kept of a step that is compiled again is that step no more
+      *options->view = seen;
+    }
     front_start_plan(f);
     f->copied = copied;
     f->given = given;
