@@ -155,6 +155,12 @@ static bool multiplies(const Instruction *instruction, const Collective *gather)
          touches_buffer(&gemm->c) != touches_buffer(&gather->to);
 }
 
+// Of what a rank gives, as a product has them; of the collective itself 0.
+static int64_t rows_of_block(const Parts *p, int at, const Collective *gather) {
+  const Instruction *instruction = &p->list->at[at];
+  return is_product(instruction) ? instruction->as.gemm.m / gather->ranks : 0;
+}
+
 static void cut_before(Parts *p, int at) {
   const Collective *gather = &p->list->at[at].as.collective;
   const BufferTouches *touches = &p->of[touches_buffer(&gather->to)];
@@ -170,9 +176,14 @@ static void cut_before(Parts *p, int at) {
   if (!good || first == p->list->count) {
     return;
   }
-  const int64_t rows = p->list->at[first].as.gemm.m / gather->ranks;
+  // Products may take what is gathered as different rows, such as one of two positions and of both as one.
   const int parts = best_parts(p, &p->list->at[first], gather->ranks, alone(p, at));
-  for (int i = 0; i < touches->count && parts > 1; i++) {
+  bool whole = true;
+  for (int i = 0; i < touches->count; i++) {
+    whole &= rows_of_block(p, touches->at[i].at, gather) % parts == 0;
+  }
+  for (int i = 0; i < touches->count && parts > 1 && whole; i++) {
+    const int64_t rows = rows_of_block(p, touches->at[i].at, gather);
     p->cut[touches->at[i].at] = (Cut){parts, gather->ranks, rows / parts, true, true};
   }
 }

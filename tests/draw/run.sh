@@ -9,9 +9,10 @@
 set -euo pipefail
 command -v python3 > /dev/null || { echo "there is no python3 to draw programs with"; exit 77; }
 export BUILD=${BUILD:-$ROOT/build}
-if [ -n "${TESTS_SHORT:-}" ]; then few=4 seconds=1; else few=24 seconds=10; fi
+if [ -n "${TESTS_SHORT:-}" ]; then few=4 seconds=1 texts=/gathered_rows.mdl; else few=24 seconds=10 texts=; fi
 "$ROOT/tests/draw/draw.py" "$WORK/programs" "${DRAW_FIRST:-0}" "${DRAW_COUNT:-$few}"
 "$BUILD/mdlc" fmt "$WORK"/programs/*.mdl
 "$BUILD/tests/passes_test" "$WORK/programs" 2>&1 | grep -vE '^\[ +(RUN|OK) '
+"$BUILD/tests/draw_run" "$ROOT/tests/layouts$texts"  # here a third of them without outputs of gradients
 "$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_COUNT:-$few}x" "${DRAW_FIRST:-0}"
 "$ROOT/tests/draw/soak.sh" "$WORK/failures" "${DRAW_SECONDS:-$seconds}" "${DRAW_SEED:-$(date -u +%Y%m%d)00000}"
