@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "runtime/api_internal.h"
 #include "runtime/data/doubts.h"
+#include "runtime/data/files.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/source.h"
 #include "runtime/device.h"
@@ -57,14 +58,32 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
                     data_facts(data).path));
 }
 
+// Is the file that of a name, or one of those that fit a pattern?
+static bool is_named(const PlanRun *run, const char *name, const char *path) {
+  char placed[PATH_MAX];
+  Files files;
+  Error ignored;
+  bool same = false;
+  if (!files_pattern(name, run->data_base)) {
+    return data_place(name, run->data_base, placed) && file_same(placed, path);
+  }
+  const bool found = files_find("data file", name, run->data_base, &files, &ignored);
+  for (int i = 0; found && i < files.count && !same; i++) {
+    same = file_same(files.at[i], path);
+  }
+  files_free(&files);
+  return same;
+}
+
 // Is the file one of several that the run is trained on? The fingerprint is of all of them together.
 static bool is_among(const PlanRun *run, const char *path) {
-  char placed[PATH_MAX];
   SourceLine line;
-  for (const char *at = run->data_path; at && strcmp(run->data_kind, "mix") == 0 && *at;) {
+  if (run->data_path && strcmp(run->data_kind, "mix") != 0) {
+    return files_pattern(run->data_path, run->data_base) && is_named(run, run->data_path, path);
+  }
+  for (const char *at = run->data_path; at && *at;) {
     const size_t length = strcspn(at, "\n");
-    if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0 &&
-        data_place(line.path, run->data_base, placed) && file_same(placed, path)) {
+    if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0 && is_named(run, line.path, path)) {
       return true;
     }
     at += length + (at[length] != '\0');

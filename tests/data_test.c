@@ -355,7 +355,7 @@ static void test_shares(void **state) {
     for (int i = 0; i < 5; i++) {
       sum += weights[w][i];
     }
-    shares_set(&shares, weights[w], 5);
+    assert_true(shares_set(&shares, weights[w], 5));
     for (int64_t n = 0; n < 20000; n++) {
       int64_t own;
       const int source = shares_find(&shares, n, &own);
@@ -368,6 +368,7 @@ static void test_shares(void **state) {
     int64_t own;
     shares_find(&shares, INT64_C(1) << 50, &own);
     assert_true(own >= 0 && own <= INT64_C(1) << 50);
+    shares_free(&shares);
   }
 }
 
@@ -422,6 +423,47 @@ static void test_mix(void **state) {
   expect_open_error((DataOptions){.path = "a\t1\ttext\tbytes\tno-file\n", .kind = "mix", .sequence = 8}, "no-file");
 }
 
+// A pass over the files of a pattern has each window of each file once, and the last part of each is validated with.
+static void test_pattern(void **state) {
+  (void)state;
+  enum { SEQUENCE = 10, FILES = 3 };
+  static const size_t sizes[FILES] = {400, 1200, 90};
+  char bytes[1200], pattern[128];
+  for (int i = 0; i < FILES; i++) {
+    char name[16];
+    snprintf(name, sizeof name, "part-%d.of", i);
+    memset(bytes, 'a' + i, sizeof bytes);
+    text_file(name, bytes, sizes[i]);
+  }
+  snprintf(pattern, sizeof pattern, "%s/part-*.of", directory);
+  Data *data = data_of(pattern, 0.25, SEQUENCE, 3);
+  const DataFacts facts = data_facts(data);
+  assert_int_equal(data_parts(data), FILES);
+  assert_int_equal(facts.tokens, 400 + 1200 + 90);
+  assert_non_null(strstr(facts.path, "/part-*.of"));
+  int64_t had[FILES] = {0};
+  for (int64_t sample = 0; sample < facts.train_windows; sample++) {
+    int64_t own = sample;
+    int32_t window[SEQUENCE + 1];
+    Error error = {0};
+    assert_true(data_train_window(data_train_part(data, &own), own, window, &error));
+    const int file = window[0] - 'a';
+    assert_true(file >= 0 && file < FILES && window[SEQUENCE] == window[0] && own == had[file]);
+    had[file]++;
+  }
+  for (int i = 0; i < FILES; i++) {
+    const int64_t windows = data_facts(data_part(data, i)).train_windows;
+    assert_true(had[i] >= windows - 1 && had[i] <= windows + 1 && windows > 0);
+  }
+  data_close(data);
+  snprintf(pattern, sizeof pattern, "%s/part-?.none", directory);
+  expect_open_error((DataOptions){.path = pattern, .sequence = 8}, "no file fits this pattern");
+  expect_open_error((DataOptions){.path = "/*/*/*", .sequence = 8}, "at most 2 names of a path");
+  text_file("part-3.of", "short", 5);
+  snprintf(pattern, sizeof pattern, "%s/part-*.of", directory);
+  expect_open_error((DataOptions){.path = pattern, .sequence = 8}, "part-3.of has");
+}
+
 static void test_text_that_shrinks(void **state) {
   (void)state;
   const char *path = counted_file(5000);
@@ -451,6 +493,7 @@ int main(void) {
       cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_shares),
       cmocka_unit_test(test_mix),
+      cmocka_unit_test(test_pattern),
       cmocka_unit_test(test_text_that_shrinks),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 
 #include "runtime/data/chat.h"
 #include "runtime/data/data_internal.h"
+#include "runtime/data/files.h"
 #include "runtime/data/foreign_text.h"
 #include "runtime/data/order.h"
 #include "runtime/data/reader.h"
@@ -32,7 +33,7 @@ enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
 
-static const char data_file[] = "data file", validation_file[] = "validation file", tokenizer_file[] = "tokenizer";
+static const char data_file[] = DATA_FILE, validation_file[] = VALIDATION_FILE, tokenizer_file[] = "tokenizer";
 
 // What to do where there is no such file.
 static const char *remedy_of(const char *what) {
@@ -69,6 +70,9 @@ static bool file_find(const char *what, const char *path, const char *base, char
 bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
   char found[PATH_MAX];
   Error ignored;
+  if (files_pattern(path, base)) {
+    return files_place(path, base, placed);
+  }
   return *path && file_find("file", path, base, found, &ignored) && realpath(found, placed);
 }
 
@@ -413,6 +417,9 @@ void data_close(Data *data) {
     data_close(data->sets[i].data);
     free(data->sets[i].name);
   }
+  free(data->parts);
+  shares_free(&data->train);
+  shares_free(&data->validation);
   free(data->described);
   tokenizer_close(data->tokenizer);
   tokens_free(&data->encoded);
@@ -458,6 +465,10 @@ int data_parts(const Data *data) {
 
 const Data *data_part(const Data *data, int index) {
   return data->parts[index];
+}
+
+bool data_follows(const Data *data) {
+  return data->follows;
 }
 
 const char *data_tokenizer_path(const Data *data) {

@@ -54,6 +54,7 @@ DataFacts data_facts(const Data *data);
 // The sources of a mix; 0: it is none. And the file of the tokenizer of what is none; NULL: it has no tokenizer.
 int data_parts(const Data *data);
 const Data *data_part(const Data *data, int index);
+bool data_follows(const Data *data);  // a part: of the same pattern as the one before it
 const char *data_tokenizer_path(const Data *data);
 // The file that says which tokens are of answers, of a mix the first that there is; NULL: none.
 const char *data_mask_path(const Data *data);

@@ -9,6 +9,9 @@
 #include "runtime/data/shares.h"
 #include "runtime/data/token_file.h"
 
+#define DATA_FILE "data file"
+#define VALIDATION_FILE "validation file"
+
 typedef struct {
   char *name;
   Data *data;
@@ -18,8 +21,9 @@ struct Data {
   int set_count;  // of what the recipe validates with; 0: a part of the data
   DataSet sets[DATA_SETS_MOST];
   char *described;  // the sources of a table, by absolute paths
-  int part_count;   // of a mix; 0: what follows is one source
-  Data *parts[SHARES_MOST];
+  int part_count;   // of a mix, or of the files of a pattern; 0: what follows is one source
+  Data **parts;
+  bool follows;              // a file of the same pattern is the part before
   Shares train, validation;  // whose each sample and window is
   TokenFile file;            // of text: its bytes are the tokens
   Tokenizer *tokenizer;      // NULL: bytes, or not known

@@ -106,7 +106,7 @@ static bool tokenizers_add(const Data *data, XXH3_state_t *tokenizer, Error *err
       return false;
     }
   }
-  const char *path = parts > 0 ? NULL : data_tokenizer_path(data);
+  const char *path = parts > 0 || data_follows(data) ? NULL : data_tokenizer_path(data);  // a pattern has it once
   return !path || tokenizer_add(tokenizer, path, error);
 }
 

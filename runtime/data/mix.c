@@ -5,16 +5,26 @@
 #include <string.h>
 
 #include "runtime/data/data_internal.h"
+#include "runtime/data/files.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
 
+enum { SOURCES_MOST = 32 };  // of a mix
+
+typedef struct {
+  Data *data;
+  double *weights;  // of the parts
+  int room;         // for so many
+  int sources;
+  char pattern[PATH_MAX];  // of the first source; empty: it is a file
+} Mixing;
+
 // Sums of the parts, and whose each sample is.
-static void mix_finish(Data *data, const double *weights) {
-  double windows[SHARES_MOST];
-  shares_set(&data->train, weights, data->part_count);
+static bool mix_finish(Data *data, const double *weights, Error *error) {
+  double *windows = malloc(sizeof *windows * (size_t)(data->part_count + 1));
   data->bytes_per_token = 0;
   int64_t weighed = 0;
-  for (int i = 0; i < data->part_count; i++) {
+  for (int i = 0; windows && i < data->part_count; i++) {
     const Data *part = data->parts[i];
     const int64_t weight = part->tokens - part->train_tokens > 0 ? part->tokens - part->train_tokens : 1;
     windows[i] = (double)part->validation_windows;
@@ -28,7 +38,44 @@ static void mix_finish(Data *data, const double *weights) {
     weighed += weight;
   }
   data->bytes_per_token /= (double)weighed;
-  shares_set(&data->validation, windows, data->part_count);
+  const bool done = windows && shares_set(&data->train, weights, data->part_count) &&
+                    shares_set(&data->validation, windows, data->part_count);
+  free(windows);
+  return done || error_set(error, 3, "no memory");
+}
+
+static bool mixing_begin(Mixing *m, Error *error) {
+  *m = (Mixing){.data = calloc(1, sizeof(Data))};
+  if (!m->data) {
+    return error_set(error, 3, "no memory");
+  }
+  m->data->fd = m->data->mask_fd = -1;
+  return true;
+}
+
+// `path`: what the data is called; NULL: as its first source, and how many more there are.
+static bool mixing_end(Mixing *m, bool done, const char *path, Data **data, Error *error) {
+  Data *made = m->data;
+  if (done && made->part_count == 0) {
+    done = error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
+  }
+  done = done && mix_finish(made, m->weights, error);
+  free(m->weights);
+  if (done) {
+    const char *first = path ? path : *m->pattern ? m->pattern : made->parts[0]->path;
+    const size_t room = strlen(first) + 32;
+    made->path = malloc(room);
+    done = made->path || error_set(error, 3, "no memory");
+    if (done) {
+      snprintf(made->path, room, path || m->sources == 1 ? "%s" : "%s and %d more", first, m->sources - 1);
+    }
+  }
+  if (!done) {
+    data_close(made);
+    return false;
+  }
+  *data = made;
+  return true;
 }
 
 // Do two names stand for the same tokenizer? A run knows its own by an absolute path.
@@ -36,6 +83,8 @@ static bool tokenizers_same(const char *a, const char *b, const char *base) {
   char first[PATH_MAX], second[PATH_MAX];
   return strcmp(a, b) == 0 || (data_place(a, base, first) && data_place(b, base, second) && strcmp(first, second) == 0);
 }
+
+static bool source_open(const DataOptions *options, Data **data, Error *error);
 
 static bool set_add(Data *data, const DataOptions *options, const SourceLine *line, Error *error) {
   DataSet *set = &data->sets[data->set_count];
@@ -56,7 +105,7 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
   of.validation_fraction = 1;
   of.held_out = true;
   set->name = strdup(line->name);
-  if (!set->name || !data_source_open(&of, &set->data, error)) {
+  if (!set->name || !source_open(&of, &set->data, error)) {
     const bool memory = set->name != NULL;
     free(set->name);
     return memory ? false : error_set(error, 3, "no memory");
@@ -69,17 +118,85 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
                    set->data->path, (long long)set->data->tokens, (long long)options->sequence + 1);
 }
 
-static bool part_add(Data *data, const DataOptions *options, const SourceLine *line, bool alone, Error *error) {
+// Room for so many parts more.
+static bool mixing_reserve(Mixing *m, int more, Error *error) {
+  const int wanted = m->data->part_count + more;
+  if (wanted <= m->room) {
+    return true;
+  }
+  const int room = 2 * wanted;
+  Data **parts = realloc(m->data->parts, sizeof *parts * (size_t)room);
+  m->data->parts = parts ? parts : m->data->parts;
+  double *weights = realloc(m->weights, sizeof *weights * (size_t)room);
+  m->weights = weights ? weights : m->weights;
+  m->room = parts && weights ? room : m->room;
+  return (parts && weights) || error_set(error, 3, "no memory");
+}
+
+// One more part; `options` but for its seed. A part that is alone has the seed of the run.
+static bool part_open(Mixing *m, const DataOptions *options, bool alone, double weight, Error *error) {
   DataOptions of = *options;
-  if (data->part_count == SHARES_MOST || strcmp(line->kind, "mix") == 0) {
+  const int number = m->data->part_count;
+  of.seed = alone ? options->seed : order_mix(options->seed + (uint64_t)number);
+  if (!mixing_reserve(m, 1, error) || !data_source_open(&of, &m->data->parts[number], error)) {
+    return false;
+  }
+  m->weights[number] = weight;
+  m->data->part_count++;
+  return true;
+}
+
+// The files of a pattern share its weight as they have windows, so that a pass over them has each window once.
+static bool files_add(Mixing *m, const DataOptions *options, double weight, Error *error) {
+  const char *what = options->held_out ? VALIDATION_FILE : DATA_FILE;
+  const int first = m->data->part_count;
+  SourceOptions told;
+  Files files;
+  double windows = 0;
+  bool done = source_options(options->options, &told, error) &&
+              (!told.mask || error_set(error, 1,
+                                       "the pattern %s: a mask is of one file; name the files one by one, as a "
+                                       "mix of sources that each have theirs",
+                                       options->path)) &&
+              files_find(what, options->path, options->base, &files, error);
+  if (!done) {
+    return false;
+  }
+  for (int i = 0; done && i < files.count; i++) {
+    DataOptions of = *options;
+    of.path = files.at[i];
+    done = part_open(m, &of, files.count == 1 && first == 0, 0, error);
+    if (done) {
+      Data *part = m->data->parts[first + i];
+      part->follows = i > 0;
+      windows += (double)(part->train_windows + (options->held_out ? part->validation_windows : 0));
+    }
+  }
+  for (int i = first; i < m->data->part_count; i++) {
+    const Data *part = m->data->parts[i];
+    m->weights[i] =
+        windows > 0
+            ? weight * (double)(part->train_windows + (options->held_out ? part->validation_windows : 0)) / windows
+            : 0;
+  }
+  if (done && first == 0) {
+    snprintf(m->pattern, sizeof m->pattern, "%s", files.placed);
+  }
+  files_free(&files);
+  return done;
+}
+
+static bool part_add(Mixing *m, const DataOptions *options, const SourceLine *line, bool alone, double weight,
+                     Error *error) {
+  DataOptions of = *options;
+  if (m->sources++ == SOURCES_MOST || strcmp(line->kind, "mix") == 0) {
     return error_set(error, 1, "the plan names a mix of data that cannot be read");
   }
   of.kind = line->kind;
   of.tokenizer = line->tokenizer;
   of.path = line->path;
   of.options = line->options;
-  of.seed = alone ? options->seed : order_mix(options->seed + (uint64_t)data->part_count);
-  return data_source_open(&of, &data->parts[data->part_count], error) && ++data->part_count > 0;
+  return files_pattern(of.path, of.base) ? files_add(m, &of, weight, error) : part_open(m, &of, alone, weight, error);
 }
 
 static int training_lines(const char *table) {
@@ -92,14 +209,10 @@ static int training_lines(const char *table) {
 }
 
 static bool mix_open(const DataOptions *options, Data **data, Error *error) {
-  Data *made = calloc(1, sizeof *made);
-  double weights[SHARES_MOST] = {0};
+  Mixing m;
   SourceLine line;
   const bool alone = training_lines(options->path) == 1;
-  bool done = made || error_set(error, 3, "no memory");
-  if (made) {
-    made->fd = made->mask_fd = -1;
-  }
+  bool done = mixing_begin(&m, error);
   for (const char *at = options->path; done && *at;) {
     const size_t length = strcspn(at, "\n");
     char *end = NULL;
@@ -107,32 +220,27 @@ static bool mix_open(const DataOptions *options, Data **data, Error *error) {
     done = (source_line(at, length, &line) && (weight = strtod(line.weight, &end)) >= 0 && weight <= 1e12 && !*end) ||
            error_set(error, 1, "the plan names a mix of data that cannot be read");
     if (done && weight > 0) {
-      weights[made->part_count % SHARES_MOST] = weight;
-      done = part_add(made, options, &line, alone, error);
+      done = part_add(&m, options, &line, alone, weight, error);
     } else if (done && !options->all) {
-      done = set_add(made, options, &line, error);
+      done = set_add(m.data, options, &line, error);
     }
     at += length + (at[length] == '\n');
   }
-  if (done) {
-    done = made->part_count > 0 ||
-           error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
+  return m.data && mixing_end(&m, done, NULL, data, error);
+}
+
+// A source that is a file, or the files of a pattern.
+static bool source_open(const DataOptions *options, Data **data, Error *error) {
+  Mixing m;
+  if (!files_pattern(options->path, options->base)) {
+    return data_source_open(options, data, error);
   }
-  if (done) {
-    mix_finish(made, weights);
-    const size_t room = strlen(made->parts[0]->path) + 32;
-    made->path = malloc(room);
-    done = made->path || error_set(error, 3, "no memory");
-    if (done) {
-      snprintf(made->path, room, alone ? "%s" : "%s and %d more", made->parts[0]->path, made->part_count - 1);
-    }
-  }
-  if (!done) {
-    data_close(made);
+  if (!mixing_begin(&m, error)) {
     return false;
   }
-  *data = made;
-  return true;
+  m.sources = 1;
+  const bool done = files_add(&m, options, 1, error);
+  return mixing_end(&m, done, m.pattern, data, error);
 }
 
 // The sources with a file in the place of those to train on: read as they were where there was one, else as text.
@@ -213,7 +321,7 @@ bool data_open(const DataOptions *options, Data **data, Error *error) {
   of.kind = mixed && !table ? "text" : of.kind;  // a file in its place
   if (!table) {
     of.path = of.file ? of.file : of.path;
-    return data_source_open(&of, data, error);
+    return source_open(&of, data, error);
   }
   char *described = NULL, *placed = NULL;
   bool done = !of.file || described_with(&of, &described, error);

@@ -2,14 +2,24 @@
 #include "runtime/data/shares.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-void shares_set(Shares *shares, const double *weights, int count) {
+bool shares_set(Shares *shares, const double *weights, int count) {
   double rest = 0;
-  shares->count = count;
+  *shares = (Shares){count, malloc(sizeof(uint64_t) * (size_t)(count + 1))};
+  if (!shares->part) {
+    return false;
+  }
   for (int i = count - 1; i >= 0; i--) {
     rest += weights[i];
     shares->part[i] = i + 1 == count ? UINT64_C(1) << 32 : rest > 0 ? (uint64_t)llround(weights[i] / rest * 0x1p32) : 0;
   }
+  return true;
+}
+
+void shares_free(Shares *shares) {
+  free(shares->part);
+  *shares = (Shares){0};
 }
 
 // How many of the first `number` samples that reach it a source takes: rounded.

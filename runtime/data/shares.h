@@ -5,16 +5,16 @@
 #ifndef MDL_RUNTIME_DATA_SHARES_H
 #define MDL_RUNTIME_DATA_SHARES_H
 
+#include <stdbool.h>
 #include <stdint.h>
-
-enum { SHARES_MOST = 32 };
 
 typedef struct {
   int count;
-  uint64_t part[SHARES_MOST];  // of what the sources before leave, in 2^-32
+  uint64_t *part;  // of what the sources before leave, in 2^-32
 } Shares;
 
-void shares_set(Shares *shares, const double *weights, int count);  // at least 0, of any sum above 0
+bool shares_set(Shares *shares, const double *weights, int count);  // at least 0, of any sum above 0; false: no memory
+void shares_free(Shares *shares);
 // The source of sample `number`, from 0. *own: how many samples of this source are before it.
 int shares_find(const Shares *shares, int64_t number, int64_t *own);
 

@@ -1,0 +1,84 @@
+#!/bin/bash
+# shards.sh: files that a pattern names are one source: in order, each as often as it has windows, found from anywhere.
+. "${ROOT:?}/tests/cli/lib.sh"
+command -v python3 > /dev/null || exit 77
+mkdir shards other
+python3 - "$ROOT/LICENSE" <<'PY'
+import sys
+text = open(sys.argv[1]).read() * 4
+cuts = [0, 9000, 21000, 22500, 36000]
+for i in range(4):
+    open(f"shards/part-{i}.txt", "w").write(text[cuts[i]:cuts[i + 1]])
+PY
+of() {  # DATA FILE: the small model on other data
+  sed "s|data text.*|data $1;|" "$SMALL" > "$2"
+}
+of 'text("shards/part-*.txt")' all.mdl
+train all.mdl --steps 6 --eval-every 3 --out all
+mentions out "data      $PWD/shards/part-*.txt: 35.2 KiB"
+
+# It is the mix of these files by how many windows they have; of one file it is that file.
+windows() {  # FILE: to train on: its tokens but for 5% to validate with, and one window for the shift
+  local tokens
+  tokens=$(wc -c < "$1")
+  echo $(((tokens - tokens * 5 / 100 - 32) / 32))
+}
+mix="mix(a = $(windows shards/part-0.txt) * text(\"shards/part-0.txt\")"
+for i in 1 2 3; do mix="$mix, p$i = $(windows shards/part-$i.txt) * text(\"shards/part-$i.txt\")"; done
+of "$mix)" mix.mdl
+train mix.mdl --steps 6 --eval-every 3 --out mix
+same "losses of a pattern and of the mix" "$(losses all)" "$(losses mix)"
+of 'text("shards/part-[1].txt")' one.mdl
+of 'text("shards/part-1.txt")' plain.mdl
+train one.mdl --steps 4 --out one
+train plain.mdl --steps 4 --out plain
+same "losses of one file" "$(losses one)" "$(losses plain)"
+
+# Files of tokens, ranks that share a batch, a source of a mix, validation by name, --data.
+for i in 0 1 2 3; do expect 0 "$MDL" data encode shards/part-$i.txt -o shards/s$i.bin --quiet; done
+of 'tokens("shards/s?.bin", tokenizer = bytes)' tokens.mdl
+train tokens.mdl --steps 3 --out tokens
+expect 0 "$MDL" eval tokens
+mentions out "bits per byte"
+of 'mix(web = 0.7 * text("shards/part-*.txt"), code = 0.3 * text("'"$ROOT"'/LICENSE"))' both.mdl
+train both.mdl --steps 3 --out both
+mentions out "part-*.txt and 1 more"
+of 'text("shards/part-0.txt"); validation sets(early = text("shards/part-[01].txt"), late = text("shards/part-[23].txt"))' late.mdl
+train late.mdl --steps 2 --eval-every 2 --out late
+expect 0 "$MDL" eval late
+mentions out "early" "late"
+train "$SMALL" --data 'shards/part-*.txt' --steps 6 --eval-every 3 --out given
+same "losses with --data" "$(losses all)" "$(losses given)"
+
+# A run knows its files from anywhere, and that they are others.
+(cd other && expect 0 "$MDL" eval ../all && mentions out "the last 5% of")
+(cd other && expect 0 "$MDL" train ../all.mdl --steps 8 --resume --out ../all && mentions out "resumed   after step 6")
+expect 0 "$MDL" eval all --data shards/part-2.txt
+mentions out "which the run was trained on"
+cp shards/part-1.txt shards/part-9.txt
+expect 1 "$MDL" train all.mdl --steps 10 --resume --out all
+mentions err "part-*.txt is not the data that this run was trained on: its bytes differ"
+rm shards/part-9.txt
+
+# What is wrong is said of the file, or of the pattern.
+of 'text("shards/none-*.txt")' none.mdl
+expect 1 "$MDL" train none.mdl --steps 1 --out none
+mentions err "the data file shards/none-*.txt: no file fits this pattern"
+: > shards/part-5.txt
+expect 1 "$MDL" train all.mdl --steps 1 --out none
+mentions err "shards/part-5.txt is empty"
+echo short > shards/part-5.txt
+expect 1 "$MDL" train all.mdl --steps 1 --out none
+mentions err "shards/part-5.txt has" "tokens to train on, but one sample takes 33"
+rm shards/part-5.txt
+of 'tokens("shards/s?.bin", mask = "shards/s0.mask")' mask.mdl
+expect 1 "$MDL" train mask.mdl --steps 1 --out none
+mentions err "a mask is of one file"
+of 'text("/*/*/*.txt")' wide.mdl
+expect 1 "$MDL" train wide.mdl --steps 1 --out none
+mentions err "at most 2 names of a path may have"
+cp shards/part-0.txt 'shards/[odd].txt'
+of 'text("shards/[odd].txt")' odd.mdl  # the name of a file that is there is that file
+train odd.mdl --steps 1 --out odd
+mentions out "[odd].txt: 8.79 KiB"
+[ ! -e none ] || die "a run was left"
