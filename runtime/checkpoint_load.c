@@ -328,11 +328,51 @@ static bool part_open(const char *path, Safetensors **opened, Error *error) {
   return done;
 }
 
-// All parts of a file, as one. verify: sizes and hashes.
+// Is a tensor that the manifest says this of in the right file?
+static bool is_held(const json_t *said, const CheckpointFile *file) {
+  const char *role = json_string_value(json_object_get(said, "role"));
+  bool held = false;
+  for (int i = 0; role && i < (int)(sizeof file->holds / sizeof *file->holds); i++) {
+    held |= file->holds[i] && strcmp(role, checkpoint_role_name((StateRole)i)) == 0;
+  }
+  return held;
+}
+
+// Tensors of one file against what the manifest says of them. Those of version 1 say it too.
+static bool tensors_match(const json_t *root, const char *path, const CheckpointFile *file, const Safetensors *open,
+                          Error *error) {
+  const json_t *tensors = json_object_get(root, "tensors");
+  for (int i = 0; i < safetensors_count(open); i++) {
+    const SafetensorsTensor *tensor = safetensors_at(open, i);
+    const json_t *said = json_object_get(tensors, tensor->name), *shape = json_object_get(said, "shape");
+    bool same = is_held(said, file) && json_is_array(shape) && json_array_size(shape) == (size_t)tensor->axis_count;
+    for (int a = 0; same && a < tensor->axis_count; a++) {
+      same = json_integer_value(json_array_get(shape, (size_t)a)) == tensor->size[a];
+    }
+    if (!same) {
+      return damaged(path, error, "'%.80s' in %s is not what the manifest lists", tensor->name, file->name);
+    }
+  }
+  return true;
+}
+
+static bool files_named(const json_t *root, const char *path, Error *error) {
+  size_t i;
+  json_t *entry;
+  json_array_foreach(json_object_get(root, "files"), i, entry) {
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    if (!name || !*name || *name == '.' || strchr(name, '/')) {
+      return manifest_damaged(path, "lists a file that is none of a checkpoint", error);
+    }
+  }
+  return true;
+}
+
+// All parts of a file, as one, which hold what the manifest lists. verify: sizes and hashes too.
 static bool file_open(const json_t *root, const char *path, const CheckpointFile *file, bool verify,
                       Safetensors **opened, Error *error) {
   const int parts = file_parts(root, file);
-  bool done = true;
+  bool done = files_named(root, path, error);
   *opened = NULL;
   for (int part = 1; done && part <= parts; part++) {
     char name[CHECKPOINT_NAME_MAX], whole[IO_PATH_MAX];
@@ -342,6 +382,7 @@ static bool file_open(const json_t *root, const char *path, const CheckpointFile
                    : file_listed(root, name) || manifest_damaged(path, "does not list its files", error)) &&
            part_open(whole, opened, error);
   }
+  done = done && tensors_match(root, path, file, *opened, error);
   if (!done) {
     safetensors_close(*opened);
     *opened = NULL;
@@ -509,58 +550,25 @@ bool checkpoint_frozen(Arena *arena, const char *path, Frozen **frozen, Error *e
   return outcome(done, NULL, error);
 }
 
-// Is a tensor that the manifest says this of in the right file?
-static bool is_held(const json_t *said, const CheckpointFile *file) {
-  const char *role = json_string_value(json_object_get(said, "role"));
-  bool held = false;
-  for (int i = 0; role && i < (int)(sizeof file->holds / sizeof *file->holds); i++) {
-    held |= file->holds[i] && strcmp(role, checkpoint_role_name((StateRole)i)) == 0;
-  }
-  return held;
-}
-
-// Tensors of one file against what the manifest says of them. Those of version 1 say it too.
-static bool tensors_verify(const json_t *root, const char *path, const CheckpointFile *file, int *seen, Error *error) {
-  Safetensors *open;
-  const json_t *all = json_object_get(root, "tensors");
-  if (!file_open(root, path, file, false, &open, error)) {
-    return false;
-  }
-  bool done = true;
-  for (int i = 0; done && i < safetensors_count(open); i++) {
-    const SafetensorsTensor *tensor = safetensors_at(open, i);
-    const json_t *said = json_object_get(all, tensor->name), *shape = json_object_get(said, "shape");
-    bool same = is_held(said, file) && json_is_array(shape) && json_array_size(shape) == (size_t)tensor->axis_count;
-    for (int a = 0; same && a < tensor->axis_count; a++) {
-      same = json_integer_value(json_array_get(shape, (size_t)a)) == tensor->size[a];
-    }
-    done = same || damaged(path, error, "'%.80s' in %s is not what the manifest lists", tensor->name, file->name);
-    *seen += same;
-  }
-  safetensors_close(open);
-  return done;
-}
-
 static bool files_verify(const json_t *root, const char *path, Error *error) {
-  size_t i;
+  size_t i, seen = 0;
   json_t *entry;
-  int seen = 0;
-  const json_t *files = json_object_get(root, "files");
-  bool done = json_array_size(files) > 0 || manifest_damaged(path, "does not list its files", error);
+  const json_t *files = json_object_get(root, "files"), *tensors = json_object_get(root, "tensors");
+  bool done = (json_array_size(files) > 0 || manifest_damaged(path, "does not list its files", error)) &&
+              files_named(root, path, error);
   json_array_foreach(files, i, entry) {
-    const char *name = json_string_value(json_object_get(entry, "name"));
-    if (done && (!name || !*name || *name == '.' || strchr(name, '/'))) {
-      done = manifest_damaged(path, "lists a file that is none of a checkpoint", error);
-    }
-    done = done && file_verify(root, path, name, error);
+    done = done && file_verify(root, path, json_string_value(json_object_get(entry, "name")), error);
   }
   for (int f = 0; done && f < CHECKPOINT_FILE_COUNT; f++) {
+    Safetensors *open = NULL;
     done = (checkpoint_files[f].optimizer && weights_alone(root)) ||
-           tensors_verify(root, path, &checkpoint_files[f], &seen, error);
+           file_open(root, path, &checkpoint_files[f], false, &open, error);
+    seen += open ? (size_t)safetensors_count(open) : 0;
+    safetensors_close(open);
   }
-  return done && ((size_t)seen == json_object_size(json_object_get(root, "tensors")) ||
-                  damaged(path, error, "the manifest lists %zu tensors, the files hold %d",
-                          json_object_size(json_object_get(root, "tensors")), seen));
+  return done &&
+         (seen == json_object_size(tensors) ||
+          damaged(path, error, "the manifest lists %zu tensors, the files hold %zu", json_object_size(tensors), seen));
 }
 
 bool checkpoint_verify(const char *path, CheckpointFacts *facts, Error *error) {
