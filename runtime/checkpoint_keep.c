@@ -13,8 +13,9 @@ int64_t checkpoint_step_of_name(const char *name) {
   if (strncmp(name, "step-", 5) != 0 || strspn(name + 5, "0123456789") != strlen(name + 5)) {
     return -1;
   }
-  size_t digits = strlen(name + 5);
-  return digits < 8 || digits > 18 ? -1 : strtoll(name + 5, NULL, 10);
+  const size_t digits = strlen(name + 5);
+  const bool other = digits < 8 || digits > 18 || (digits > 8 && name[5] == '0');  // than this program writes
+  return other ? -1 : strtoll(name + 5, NULL, 10);
 }
 
 static int newest_first(const void *a, const void *b) {

@@ -267,3 +267,8 @@ mentions out "step-00000025 is damaged: it is no directory"
 expect 0 "$MDL" train "$SMALL" --steps 8 --resume --out strange
 mentions out "resumed   after step 6" "step-00000025 is damaged"
 saved strange 8 || die "the run went on and was not saved"
+mv strange/checkpoints/step-00000008 strange/checkpoints/step-000000008  # which nobody has written
+expect 0 "$MDL" verify strange
+mentions out "--resume goes on from step 6"
+expect 0 "$MDL" train "$SMALL" --steps 9 --resume --out strange
+mentions out "resumed   after step 6"
