@@ -94,11 +94,14 @@ static bool has_entropy(const Elaborator *e, ValueId value, int depth, int *left
 }
 
 // Is it 0, as a term is whose weight is 0?
-static bool is_zero(const Graph *graph, ValueId value) {
+static bool is_zero(const Graph *graph, ValueId value, int *left) {
   const Node *node = graph_producer(graph, value);
   double number;
-  return (lint_number(graph, value, &number) && number == 0) ||
-         (node && node->op == OP_MUL && (is_zero(graph, node->operands[0]) || is_zero(graph, node->operands[1])));
+  if (lint_number(graph, value, &number)) {
+    return number == 0;
+  }
+  return node && node->op == OP_MUL && (*left)-- > 0 &&
+         (is_zero(graph, node->operands[0], left) || is_zero(graph, node->operands[1], left));
 }
 
 static bool adds_terms(const Elaborator *e, ValueId value, int depth, int *left) {
@@ -110,7 +113,8 @@ static bool adds_terms(const Elaborator *e, ValueId value, int depth, int *left)
   for (int i = 0; i < node->operand_count; i++) {
     if (has_entropy(e, node->operands[i], 0, left)) {
       const bool sum = node->op == OP_ADD || node->op == OP_SUB;
-      return (sum && !is_zero(e->graph, node->operands[1 - i])) || adds_terms(e, node->operands[i], depth + 1, left);
+      return (sum && !is_zero(e->graph, node->operands[1 - i], left)) ||
+             adds_terms(e, node->operands[i], depth + 1, left);
     }
   }
   return false;

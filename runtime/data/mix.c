@@ -118,13 +118,12 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
                    set->data->path, (long long)set->data->tokens, (long long)options->sequence + 1);
 }
 
-// Room for so many parts more.
-static bool mixing_reserve(Mixing *m, int more, Error *error) {
-  const int wanted = m->data->part_count + more;
-  if (wanted <= m->room) {
+// Room for one part more.
+static bool mixing_reserve(Mixing *m, Error *error) {
+  if (m->data->part_count < m->room) {
     return true;
   }
-  const int room = 2 * wanted;
+  const int room = 2 * m->room + 1;
   Data **parts = realloc(m->data->parts, sizeof *parts * (size_t)room);
   m->data->parts = parts ? parts : m->data->parts;
   double *weights = realloc(m->weights, sizeof *weights * (size_t)room);
@@ -138,7 +137,7 @@ static bool part_open(Mixing *m, const DataOptions *options, bool alone, double 
   DataOptions of = *options;
   const int number = m->data->part_count;
   of.seed = alone ? options->seed : order_mix(options->seed + (uint64_t)number);
-  if (!mixing_reserve(m, 1, error) || !data_source_open(&of, &m->data->parts[number], error)) {
+  if (!mixing_reserve(m, error) || !data_source_open(&of, &m->data->parts[number], error)) {
     return false;
   }
   m->weights[number] = weight;
@@ -147,11 +146,11 @@ static bool part_open(Mixing *m, const DataOptions *options, bool alone, double 
 }
 
 // The files of a pattern share its weight as they have windows, so that a pass over them has each window once.
-static bool files_add(Mixing *m, const DataOptions *options, double weight, Error *error) {
+static bool files_add(Mixing *m, const DataOptions *options, bool alone, double weight, Error *error) {
   const char *what = options->held_out ? VALIDATION_FILE : DATA_FILE;
   const int first = m->data->part_count;
   SourceOptions told;
-  Files files;
+  Files files = {.count = 0};
   double windows = 0;
   bool done = source_options(options->options, &told, error) &&
               (!told.mask || error_set(error, 1,
@@ -159,25 +158,18 @@ static bool files_add(Mixing *m, const DataOptions *options, double weight, Erro
                                        "mix of sources that each have theirs",
                                        options->path)) &&
               files_find(what, options->path, options->base, &files, error);
-  if (!done) {
-    return false;
-  }
   for (int i = 0; done && i < files.count; i++) {
     DataOptions of = *options;
     of.path = files.at[i];
-    done = part_open(m, &of, files.count == 1 && first == 0, 0, error);
+    done = part_open(m, &of, alone && files.count == 1, 0, error);
     if (done) {
       Data *part = m->data->parts[first + i];
       part->follows = i > 0;
-      windows += (double)(part->train_windows + (options->held_out ? part->validation_windows : 0));
+      windows += (double)part->train_windows;
     }
   }
   for (int i = first; i < m->data->part_count; i++) {
-    const Data *part = m->data->parts[i];
-    m->weights[i] =
-        windows > 0
-            ? weight * (double)(part->train_windows + (options->held_out ? part->validation_windows : 0)) / windows
-            : 0;
+    m->weights[i] = windows > 0 ? weight * (double)m->data->parts[i]->train_windows / windows : 0;
   }
   if (done && first == 0) {
     snprintf(m->pattern, sizeof m->pattern, "%s", files.placed);
@@ -196,7 +188,8 @@ static bool part_add(Mixing *m, const DataOptions *options, const SourceLine *li
   of.tokenizer = line->tokenizer;
   of.path = line->path;
   of.options = line->options;
-  return files_pattern(of.path, of.base) ? files_add(m, &of, weight, error) : part_open(m, &of, alone, weight, error);
+  return files_pattern(of.path, of.base) ? files_add(m, &of, alone, weight, error)
+                                         : part_open(m, &of, alone, weight, error);
 }
 
 static int training_lines(const char *table) {
@@ -239,7 +232,7 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
     return false;
   }
   m.sources = 1;
-  const bool done = files_add(&m, options, 1, error);
+  const bool done = files_add(&m, options, true, 1, error);
   return mixing_end(&m, done, m.pattern, data, error);
 }
 

@@ -78,10 +78,6 @@ int64_t unpack_taken(const Unpack *unpack) {
   return unpack->taken - (int64_t)(unpack->end - unpack->begin);
 }
 
-int64_t unpack_size(const Unpack *unpack) {
-  return unpack->size;
-}
-
 // --- bytes of the file ---
 
 // A pipe that does not block, as other programs leave theirs, is waited for all the same.

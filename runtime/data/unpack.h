@@ -18,7 +18,6 @@ bool unpack_read(Unpack *unpack, void *to, size_t size, size_t *got, Error *erro
 
 const char *unpack_name(const Unpack *unpack);  // for messages
 int64_t unpack_taken(const Unpack *unpack);     // bytes of the file that were read
-int64_t unpack_size(const Unpack *unpack);      // bytes of the file; -1: it is a pipe
 void unpack_close(Unpack *unpack);              // or NULL
 
 // Is the name one of a packed file, such as texts.jsonl.gz? Sets *length to that of the name without its ending.

@@ -91,3 +91,15 @@ checked 1 "a name is longer than 1,000 characters" long.mdl
   printf '  repeat n { y = y + x; }\n  loss = mean(square(y));\n}\nrecipe r { model t(); batch = 2; seq = 2; }\n'
 } > chain.mdl
 checked 0 "" chain.mdl
+
+# Values that are read twice, one behind the other, in a loss and in a learning rate.
+{
+  echo 'import std.loss;'
+  printf 'model t {\n  axis batch, seq, vocab = 8, embed = 4, layers = 60;\n  input tokens, targets: index(vocab)[batch, seq];\n'
+  printf '  param table: [vocab, embed];\n  x = table[tokens];\n  y = mean(x);\n  repeat layers { y = y * y; }\n'
+  printf '  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab)) + y;\n}\n'
+  printf 'fn rate(n) { s = 2 * step - 1;\n'
+  awk 'BEGIN { for (i = 0; i < 60; i++) print "s = s * s;" }'
+  printf 'return 1e-9 * (s / n); }\nrecipe r { batch = 2; seq = 2; optimizer adamw(lr = rate(10)); }\n'
+} > squares.mdl
+checked 0 "" squares.mdl
