@@ -56,6 +56,15 @@ static int common(const double *a, const double *b) {
   return steps;
 }
 
+// The same but for the rounding of sums that are added up in other parts.
+static int alike(const double *a, const double *b) {
+  int steps = 0;
+  while (steps < STEPS && fabs(a[steps] / b[steps] - 1) < 1e-6) {
+    steps++;
+  }
+  return steps;
+}
+
 // A step changes what the next one reads.
 static void test_steps(void **state) {
   (void)state;
@@ -177,7 +186,10 @@ static void test_unlike(void **state) {
     char text[64];
     snprintf(text, sizeof text, "%s until 3, then %s", before, behind);
     unlike_losses(layout, text, both);
-    assert_true(common(one, both) == 3 && one[6] < 0.9 * one[0]);
+    // What is gathered is in other packs where a later precision has other copies of it: docs/precision.md.
+    const bool packs = strcmp(layout, "pieces") == 0;
+    assert_int_equal((packs ? alike : common)(one, both), 3);
+    assert_true(one[6] < 0.9 * one[0]);
     for (int step = 3; step < STEPS; step++) {
       assert_true(fabs(both[step] / one[step] - 1) < 0.02);
     }
