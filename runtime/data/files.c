@@ -8,13 +8,29 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char wild[] = "*?[";
+static const char wild[] = "*?[", special[] = "*?[\\";
 
 enum { WILD_NAMES_MOST = 2 };  // of a path: more would walk through a whole disk
 
 // base/pattern, where that is another one.
 static bool beside(const char *pattern, const char *base, char joined[PATH_MAX]) {
   return pattern[0] != '/' && base && *base && snprintf(joined, PATH_MAX, "%s/%s", base, pattern) < PATH_MAX;
+}
+
+// The pattern that `name` alone fits.
+static bool quoted(const char *name, char pattern[PATH_MAX]) {
+  size_t count = 0;
+  for (; *name; name++) {
+    if (count + 2 >= PATH_MAX) {
+      return false;
+    }
+    if (strchr(special, *name)) {
+      pattern[count++] = '\\';
+    }
+    pattern[count++] = *name;
+  }
+  pattern[count] = 0;
+  return true;
 }
 
 bool files_pattern(const char *path, const char *base) {
@@ -29,16 +45,16 @@ static int by_bytes(const void *a, const void *b) {
 
 // The directory ahead of the first component with a wildcard is made one from the root on.
 static bool placed_put(const char *pattern, char placed[PATH_MAX]) {
-  char from[PATH_MAX] = ".", root[PATH_MAX];
-  size_t begin = strcspn(pattern, wild);
+  char from[PATH_MAX] = ".", root[PATH_MAX], plain[PATH_MAX];
+  size_t begin = strcspn(pattern, special);
   while (begin > 0 && pattern[begin - 1] != '/') {
     begin--;
   }
   if (begin > 0 && snprintf(from, sizeof from, "%.*s", (int)begin, pattern) >= (int)sizeof from) {
     return false;
   }
-  return realpath(from, root) &&
-         snprintf(placed, PATH_MAX, "%s/%s", strcmp(root, "/") == 0 ? "" : root, pattern + begin) < PATH_MAX;
+  return realpath(from, root) && quoted(strcmp(root, "/") == 0 ? "" : root, plain) &&
+         snprintf(placed, PATH_MAX, "%s/%s", plain, pattern + begin) < PATH_MAX;
 }
 
 // A directory that is not there has no files; one that cannot be read may have some.
@@ -77,14 +93,18 @@ static bool files_copy(const glob_t *from, const char *pattern, Files *files, Er
 
 static int wild_names(const char *pattern) {
   int count = 0;
-  for (const char *at = pattern; *at; at += strcspn(at, "/"), at += *at == '/') {
-    count += strcspn(at, wild) < strcspn(at, "/");
+  bool here = false;  // this name of the path has one
+  for (const char *at = pattern; *at; at++) {
+    const bool is_wild = strchr(wild, *at) != NULL;
+    count += is_wild && !here;
+    here = *at != '/' && (here || is_wild);
+    at += at[0] == '\\' && at[1];
   }
   return count;
 }
 
 bool files_find(const char *what, const char *pattern, const char *base, Files *files, Error *error) {
-  char joined[PATH_MAX];
+  char joined[PATH_MAX], plain[PATH_MAX];
   const char *fits = pattern;
   glob_t all;
   *files = (Files){.count = 0};
@@ -93,7 +113,7 @@ bool files_find(const char *what, const char *pattern, const char *base, Files *
                      WILD_NAMES_MOST);
   }
   int result = found(pattern, &all);
-  if (result == GLOB_NOMATCH && beside(pattern, base, joined)) {
+  if (result == GLOB_NOMATCH && base && quoted(base, plain) && beside(pattern, plain, joined)) {
     globfree(&all);
     fits = joined;
     result = found(joined, &all);

@@ -81,4 +81,17 @@ cp shards/part-0.txt 'shards/[odd].txt'
 of 'text("shards/[odd].txt")' odd.mdl  # the name of a file that is there is that file
 train odd.mdl --steps 1 --out odd
 mentions out "[odd].txt: 8.79 KiB"
+
+# A directory may be called what would be a pattern.
+mkdir -p 'at[1]\*/deep'
+cp shards/part-[01].txt 'at[1]\*/deep'
+of 'text("shards/part-[01].txt")' two.mdl
+train two.mdl --steps 2 --eval-every 2 --out two
+of 'text("deep/part-*.txt")' 'at[1]\*/deep.mdl'
+train 'at[1]\*/deep.mdl' --steps 2 --eval-every 2 --out beside
+same "losses of files beside a text" "$(losses two)" "$(losses beside)"
+(cd 'at[1]\*' && train deep.mdl --steps 1 --out run)
+train 'at[1]\*/run' --steps 2 --resume
+mentions out "resumed   after step 1"
+expect 0 "$MDL" eval 'at[1]\*/run'
 [ ! -e none ] || die "a run was left"
