@@ -511,7 +511,8 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                           .bytes = made.bytes,
                           .step = made.step,
                           .tokenizer = made.tokenizer,
-                          .base = made.base};
+                          .base = made.base,
+                          .not_finite = made.not_finite};
   if (done) {
     snprintf(result->type, sizeof result->type, "%s", made.type);
     snprintf(result->mapping, sizeof result->mapping, "%s", made.mapping);

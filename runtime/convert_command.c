@@ -127,6 +127,10 @@ static int to_hf(const ConvertValues *values, const char *from) {
   printf("%s: %s of step %lld, %d tensors, %s in %d file%s, by %s\n", values->out, result.type, (long long)result.step,
          result.tensors, units_bytes(size, (double)result.bytes), result.files, result.files == 1 ? "" : "s",
          result.mapping);
+  if (result.not_finite) {
+    printf("note: %d of the tensors hold%s numbers that are NaN or infinite, as in the run\n", result.not_finite,
+           result.not_finite == 1 ? "s" : "");
+  }
   if (options.peft && !result.base) {
     printf("note: base_model_name_or_path is null: the run does not say which directory its model came from\n");
   } else if (!options.peft && !result.tokenizer) {

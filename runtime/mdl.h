@@ -390,7 +390,8 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
-  bool base;  // of PEFT: the configuration names the directory of the model
+  bool base;       // of PEFT: the configuration names the directory of the model
+  int not_finite;  // tensors with numbers that are NaN or infinite
 } MdlExported;
 
 typedef struct {

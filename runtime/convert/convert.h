@@ -50,7 +50,8 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
-  bool base;  // of PEFT: the directory of the model is named
+  bool base;       // of PEFT: the directory of the model is named
+  int not_finite;  // tensors with numbers that are NaN or infinite
 } Exported;
 
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error);

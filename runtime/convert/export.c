@@ -1,5 +1,6 @@
 // export.c: writes a directory of Hugging Face from a checkpoint.
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "runtime/data/data.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
+#include "runtime/element.h"
 
 enum { TEXT_MAX = 64 << 20, PARTS_MAX = 100 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -319,6 +321,15 @@ static int64_t pair_bytes(const Export *x, const Pair *pair) {
   return pair_count(pair) * safetensors_dtype_bits(x->dtype) / 8;
 }
 
+static bool is_finite(ElementType type, const char *elements, int64_t count) {
+  const int64_t bytes = element_type_bytes(type);
+  int64_t at = 0;
+  while (at < count && isfinite(element_get(type, elements + at * bytes))) {
+    at++;
+  }
+  return at == count;
+}
+
 static bool pair_write(Export *x, const Pair *pair, int fd, const char *path, Error *error) {
   const ElementType type = x->saved.weights.at[pair->part[0]].type;
   const int64_t count = pair_count(pair), bytes = element_type_bytes(type);
@@ -332,6 +343,7 @@ static bool pair_write(Export *x, const Pair *pair, int fd, const char *path, Er
   }
   if (done) {
     double beyond;
+    x->result->not_finite += !is_finite(type, whole, count);
     elements_convert(element_type_dtype(type), whole, x->dtype, made, count, &beyond);
     done = (beyond == 0 || error_set(error, 1, "'%.100s' holds %g, more than %s can hold; give another --dtype",
                                      pair->name, beyond, x->dtype)) &&

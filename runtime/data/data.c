@@ -77,8 +77,8 @@ bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
 }
 
 static bool unreadable(const char *what, const char *path, Error *error) {
-  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s%s", what, path, strerror(errno),
-                   errno == ENOENT ? remedy_of(what) : "");
+  const char *remedy = errno == ENOENT ? remedy_of(what) : errno == EMFILE ? "; `ulimit -n` allows more files" : "";
+  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s%s", what, path, strerror(errno), remedy);
 }
 
 // Data.path and fd are set.
