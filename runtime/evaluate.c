@@ -21,34 +21,22 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
                   Error *error) {
   ShownList none = {0};
   shown = shown ? shown : &none;
-  int64_t rows = feed_rows(feed), windows = data_facts(data).validation_windows;
-  int64_t batches = windows / rows;
-  if (windows > 0 && (batches == 0 || (feed_masks(feed) && windows % rows))) {
-    batches++;
-  }
-  // As many as a step takes, or a multiple: the same windows, however many microbatches the layout has.
-  const int64_t slots = session->plan->programs[PROGRAM_TRAIN].slots;
-  if (!feed_masks(feed) && slots > 1 && batches > slots) {
-    batches -= batches % slots;
-  }
-  if (limit > 0 && batches > limit) {
-    batches = limit;
-  }
+  const int64_t windows = data_facts(data).validation_windows;
   double start = clock_seconds(), sum = 0, weight = 0;
   *result = (Evaluation){.loss = NAN, .unit = session->plan->run.loss_unit};
   for (int i = 0; i < shown->count; i++) {
     shown->at[i].sum = 0;
   }
-  for (int64_t b = 0; b < batches && !interrupt_requested(); b++) {
-    int64_t used, counted;
+  for (int64_t at = 0, used; at < windows && (limit <= 0 || result->batches < limit) && !interrupt_requested();
+       at += used) {
     double loss;
-    if (!feed_validation(feed, session, b * rows, &used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
+    used = feed_validation_most(feed, at);
+    if (!feed_validation(feed, session, at, used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
         !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error)) {
       return false;
     }
-    // Without a mask rows that are there twice count too, in the loss and so here. With one, a batch without answers
-    // has no loss.
-    counted = feed_masks(feed) ? feed_counted(feed) : used;
+    // With a mask, a batch without answers has no loss.
+    const int64_t counted = feed_masks(feed) ? feed_counted(feed) : used;
     sum += counted > 0 ? loss * (double)counted : 0;
     weight += (double)counted;
     if (counted > 0 && !shown_add(session, shown, (double)counted, error)) {

@@ -364,14 +364,20 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   return feed_write(feed, session, error);
 }
 
-bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used, Error *error) {
-  int64_t rows = feed_rows(feed), windows = data_facts(feed->data).validation_windows;
-  *used = 0;
+int64_t feed_validation_most(const Feed *feed, int64_t first) {
+  const int64_t rows = feed_rows(feed), left = data_facts(feed->data).validation_windows - first;
+  int64_t count = left < rows ? left : rows;
+  while (!feed->masks && count > 0 && rows % count != 0) {
+    count--;
+  }
+  return count;
+}
+
+bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error) {
+  const int64_t rows = feed_rows(feed);
   for (int64_t k = 0; k < rows; k++) {
-    bool inside = first + k < windows;
-    feed->used[k] = inside || !feed->masks;
-    *used += inside;
-    int64_t number = (first + k) % windows;
+    feed->used[k] = k < count || !feed->masks;
+    int64_t number = first + k % count;
     const Data *part = data_validation_part(feed->data, &number);
     int32_t *window = feed->windows + k * (feed->sequence + 1);
     if (!data_validation_window(part, number, window, error) ||

@@ -23,9 +23,11 @@ int64_t feed_counted(const Feed *feed);   // targets of the newest batch that th
 
 // Writes training samples (batch - 1) * rows + k for each row k.
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);
-// Writes validation windows first, first + 1, …; *used of the rows hold one that was not there yet. Past the last
-// window rows are masked where the program has a mask, else they repeat the first windows.
-bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t *used, Error *error);
+// How many validation windows from `first` on the next batch is of: without a mask, as many as divide its rows.
+int64_t feed_validation_most(const Feed *feed, int64_t first);
+// Writes `count` validation windows from `first` on. The other rows repeat them, all as often where `count` is what
+// feed_validation_most says; where the program has a mask, they are masked.
+bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error);
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence);
