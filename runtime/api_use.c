@@ -9,7 +9,9 @@
 #include "runtime/data/doubts.h"
 #include "runtime/data/files.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/data/overlap.h"
 #include "runtime/data/source.h"
+#include "runtime/data/token_file.h"
 #include "runtime/device.h"
 #include "runtime/evaluate.h"
 #include "runtime/feed.h"
@@ -58,44 +60,60 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
                     data_facts(data).path));
 }
 
-// Is the file that of a name, or one of those that fit a pattern?
-static bool is_named(const PlanRun *run, const char *name, const char *path) {
-  char placed[PATH_MAX];
+// The files of a source that the run is trained on; those that are gone are none of them.
+static bool trained_add(const PlanRun *run, const char *kind, const char *name, Overlap *trained, Error *error) {
+  char placed[PATH_MAX], tokens[PATH_MAX];
   Files files;
   Error ignored;
-  bool same = false;
-  if (!files_pattern(name, run->data_base)) {
-    return data_place(name, run->data_base, placed) && file_same(placed, path);
+  if (strncmp(kind, "tokens", strlen("tokens")) == 0 && token_file_path(name, tokens, sizeof tokens, &ignored)) {
+    name = tokens;
   }
+  if (!files_pattern(name, run->data_base)) {
+    return !data_place(name, run->data_base, placed) || overlap_add(trained, placed, error);
+  }
+  bool done = true;
   const bool found = files_find("data file", name, run->data_base, &files, &ignored);
-  for (int i = 0; found && i < files.count && !same; i++) {
-    same = file_same(files.at[i], path);
+  for (int i = 0; found && done && i < files.count; i++) {
+    done = overlap_add(trained, files.at[i], error);
   }
   files_free(&files);
-  return same;
+  return done;
 }
 
-// Is the file one of several that the run is trained on? The fingerprint is of all of them together.
-static bool is_among(const PlanRun *run, const char *path) {
+// What the run is trained on. Of files of tokens that name no tokenizer, `lines` says if the first has another one.
+static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained, Buffer *lines, Error *error) {
   SourceLine line;
-  if (run->data_path && strcmp(run->data_kind, "mix") != 0) {
-    return files_pattern(run->data_path, run->data_base) && is_named(run, run->data_path, path);
-  }
-  for (const char *at = run->data_path; at && *at;) {
-    const size_t length = strcspn(at, "\n");
-    if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0 && is_named(run, line.path, path)) {
-      return true;
+  DataOptions first = {.base = run->data_base, .tokenizer = TOKENIZER_NONE, .sequence = 1};
+  bool done = true;
+  if (run->data_path && !(run->data_kind && strcmp(run->data_kind, "mix") == 0)) {
+    first.kind = run->data_kind;
+    first.path = run->data_path;
+    done = trained_add(run, first.kind ? first.kind : "text", first.path, trained, error);
+  } else {
+    for (const char *at = run->data_path; done && at && *at;) {
+      const size_t length = strcspn(at, "\n");
+      if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0) {
+        done = trained_add(run, line.kind, line.path, trained, error);
+        first.kind = line.kind;
+      }
+      at += length + (at[length] != '\0');
     }
-    at += length + (at[length] != '\0');
   }
-  return false;
+  if (done && trained->count > 0 && first.kind && strncmp(first.kind, "tokens", strlen("tokens")) == 0) {
+    first.path = overlap_path(trained, 0);
+    doubts_trained(data, &first, lines);
+  }
+  return done;
 }
 
-// Is the file that is evaluated on what the run was trained on, and what it finds by itself still what that was?
-static bool evaluation_known(const Restored *restored, const char *path, const Data *data, MdlEvaluation *result,
-                             Error *error) {
+// Is what is evaluated on what the run was trained on, and what it finds by itself still what that was?
+static bool evaluation_known(const Restored *restored, const char *path, const Data *data, Buffer *lines,
+                             MdlEvaluation *result, Error *error) {
   const CheckpointFacts *facts = &restored->facts;
   DataPrint print = {0};
+  Overlap trained = {0};
+  const char *first;
+  int count = 0;
   if (facts->data_hash == 0) {
     return true;
   }
@@ -103,9 +121,17 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
     return false;
   }
   const bool same = print.data == facts->data_hash;
-  result->trained = path && (same || is_among(&restored->plan->run, data_facts(data).path));
+  bool done = !path || (trained_files(&restored->plan->run, data, &trained, lines, error) &&
+                        overlap_count(&trained, data, &count, &first, error));
+  if (done && count > 0 && count < data_parts(data)) {
+    buffer_text(lines, "the run was trained on ");
+    overlap_said(data, "", count, first, lines);
+    buffer_text(lines, " and not on the others\n");
+  }
+  result->trained = path && (same || count > 0);
   result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
-  return true;
+  overlap_free(&trained);
+  return done;
 }
 
 // What each validation source has, where the recipe names some.
@@ -155,7 +181,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               restore_open(&restored, run, backend, &restore, &error) &&
               evaluation_data(restored.set, options->data, &data, &error) &&
               evaluation_tokenizer(&restored, options->data, data, &error) &&
-              evaluation_known(&restored, options->data, data, &known, &error) &&
+              evaluation_known(&restored, options->data, data, &doubts, &known, &error) &&
               (!options->data || data_doubts(data, &doubts, &error)) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&

@@ -121,6 +121,8 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
       printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
     } else if (isnan(result.perplexity)) {
       printf("%-14s %.6f: all of ", *name ? name : "validation", result.sets[i].loss);
+    } else if (isnan(result.sets[i].bits_per_byte)) {
+      printf("%-14s %.6f nats per token: all of ", *name ? name : "validation", result.sets[i].loss);
     } else {
       printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
              result.sets[i].bits_per_byte);

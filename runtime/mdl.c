@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -417,7 +418,18 @@ static const Command commands[] = {
      .run = inspect_main},
 };
 
+// As many files as the system allows at once, for the files of a pattern: shells give 1024.
+static void allow_files(void) {
+  enum { MOST = 1 << 16 };
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < MOST && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max < MOST ? limit.rlim_max : MOST;
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+}
+
 int main(int argc, char **argv) {
+  allow_files();
   const Program program = {
       .name = "mdl",
       .version = mdl_version(),

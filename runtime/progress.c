@@ -115,8 +115,12 @@ void progress_header(Log *log, const ProgressFacts *facts) {
     const char *name;
     validation_windows += data_facts(data_set(facts->data, i, &name)).validation_windows;
   }
-  log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s; %s windows to train on, %s to validate with", data.path,
-           units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
+  char files[UNITS_MAX] = "";
+  if (data.files > 0) {
+    snprintf(files, sizeof files, "%d file%s by pattern, ", data.files, data.files == 1 ? "" : "s");
+  }
+  log_line(log, LOG_FAINT "data" LOG_PLAIN "      %s: %s%s; %s windows to train on, %s to validate with", data.path,
+           files, units_bytes(a, (double)data.bytes), units_count(b, (double)data.train_windows),
            units_count(c, (double)validation_windows));
   double tokens = (double)facts->steps * (double)run->batch * (double)run->sequence;
   log_line(log,

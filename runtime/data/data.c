@@ -382,7 +382,8 @@ bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   made->seed = options->seed;
   made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
   if (!data_find(made, options->held_out ? validation_file : data_file, named, options->base, error) ||
-      !data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error) ||
+      !(options->like ? tokenizer_shared(options->like->tokenizer, &made->tokenizer)
+                      : data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error)) ||
       !data_read_file(made, kind, &told, options->base, error) ||
       !data_split(made, options->validation_fraction, error) || !bytes_count(made, error)) {
     data_close(made);
@@ -444,6 +445,7 @@ DataFacts data_facts(const Data *data) {
   return (DataFacts){
       .path = data->path,
       .described = data->described,
+      .files = data->files,
       .bytes = data->bytes,
       .tokens = data->tokens,
       .train_tokens = data->train_tokens,

@@ -19,6 +19,7 @@ typedef struct Data Data;
 typedef struct {
   const char *path;       // as opened
   const char *described;  // of several sources: as PlanRun.data_path, by absolute paths, with the file that was named
+  int files;              // that patterns found; 0: there is no pattern
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
@@ -34,6 +35,7 @@ typedef struct {
   const char *kind, *path, *base, *tokenizer;  // as in PlanRun; a mix whose path is a file is that text
   const char *options;                         // of a source of a table (source.h); NULL: none
   const char *file;                            // in the place of what is trained on; NULL: none
+  const Data *like;                            // whose tokenizer it has, and shares; NULL: it opens its own
   bool all;                                    // no validation sources are read
   bool held_out;                               // what the recipe's `validation` names: no other takes its place
   double validation_fraction;                  // 1: all of it is validation data

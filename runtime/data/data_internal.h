@@ -23,6 +23,7 @@ struct Data {
   char *described;  // the sources of a table, by absolute paths
   int part_count;   // of a mix, or of the files of a pattern; 0: what follows is one source
   Data **parts;
+  int files;                 // that patterns found
   bool follows;              // a file of the same pattern is the part before
   Shares train, validation;  // whose each sample and window is
   TokenFile file;            // of text: its bytes are the tokens

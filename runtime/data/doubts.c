@@ -7,6 +7,7 @@
 #include "base/units.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/data/overlap.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io.h"
 
@@ -123,29 +124,33 @@ static bool tokens_doubt(const Data *data, const Data *part, Buffer *lines, Erro
   return true;
 }
 
-static bool is_same(const Data *a, const Data *b, bool *same, Error *error) {
-  DataPrint one, other;
-  *same = false;
-  if (a->bytes != b->bytes) {
-    return true;
-  }
-  if (!data_fingerprint(a, &one, error) || !data_fingerprint(b, &other, error)) {
-    return false;
-  }
-  *same = one.data == other.data;
-  return true;
+static int files_of(const Data *data) {
+  return data->part_count > 0 ? data->part_count : 1;
 }
 
-static bool set_doubt(const Data *set, const Data *trained, Buffer *lines, Error *error) {
-  bool same;
-  if (!is_same(set, trained, &same, error)) {
-    return false;
+static const Data *file_of(const Data *data, int index) {
+  return data->part_count > 0 ? data->parts[index] : data;
+}
+
+// Validation sources that are trained on too, or some of their files.
+static bool sets_doubt(const Data *data, Buffer *lines, Error *error) {
+  Overlap trained = {0};
+  bool done = true;
+  for (int p = 0; done && data->set_count > 0 && p < files_of(data); p++) {
+    done = overlap_add(&trained, file_of(data, p)->path, error);
   }
-  if (same) {
-    buffer_format(lines, "the validation source %s is trained on too: its loss is none of text that was held out\n",
-                  set->path);
+  for (int s = 0; done && s < data->set_count; s++) {
+    const char *first;
+    int count;
+    done = overlap_count(&trained, data->sets[s].data, &count, &first, error);
+    if (done && count > 0) {
+      overlap_said(data->sets[s].data, "the validation source ", count, first, lines);
+      buffer_format(lines, " %s trained on too: its loss is none of text that was held out\n",
+                    count > 1 && count < files_of(data->sets[s].data) ? "are" : "is");
+    }
   }
-  return true;
+  overlap_free(&trained);
+  return done;
 }
 
 // Data that names no tokenizer, and a validation source whose tokens may mean other text than those of the data.
@@ -181,25 +186,54 @@ void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *l
   }
 }
 
+// Of one source, or a file of a pattern: of the files behind the first only what is other than there.
+static bool part_doubts(const Data *data, const Data *whole, int number, Buffer *lines, Error *error) {
+  const Data *part = file_of(whole, number);
+  const bool alike = part->follows && part->file.tokenizer == file_of(whole, number - 1)->file.tokenizer;
+  if (!text_doubt(part, lines, error) || (!alike && !tokens_doubt(data, part, lines, error))) {
+    return false;
+  }
+  doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
+  return true;
+}
+
 bool data_doubts(const Data *data, Buffer *lines, Error *error) {
-  const int parts = data->part_count > 0 ? data->part_count : 1;
-  for (int p = 0; p < parts; p++) {
-    const Data *part = data->part_count > 0 ? data->parts[p] : data;
-    if (!text_doubt(part, lines, error) || !tokens_doubt(data, part, lines, error)) {
+  for (int p = 0; p < files_of(data); p++) {
+    const Data *part = file_of(data, p);
+    if (!part_doubts(data, data, p, lines, error)) {
       return false;
     }
-    doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
-    for (int s = 0; s < data->set_count; s++) {
-      const Data *set = data->sets[s].data;
-      if (!set_doubt(set, part, lines, error) || !set_tokens_doubt(data, part, set, lines, error)) {
+    for (int s = 0; s < data->set_count && !part->follows; s++) {
+      if (!set_tokens_doubt(data, part, file_of(data->sets[s].data, 0), lines, error)) {
         return false;
       }
     }
   }
   for (int s = 0; s < data->set_count; s++) {
-    if (!text_doubt(data->sets[s].data, lines, error) || !tokens_doubt(data, data->sets[s].data, lines, error)) {
-      return false;
+    for (int p = 0; p < files_of(data->sets[s].data); p++) {
+      if (!part_doubts(data, data->sets[s].data, p, lines, error)) {
+        return false;
+      }
     }
   }
-  return true;
+  return sets_doubt(data, lines, error);
+}
+
+void doubts_trained(const Data *data, const DataOptions *trained, Buffer *lines) {
+  Data *other = NULL;
+  Error ignored;
+  if (namer_of(data, file_of(data, 0)) || !data_source_open(trained, &other, &ignored)) {
+    return;
+  }
+  for (int p = 0; p < files_of(data); p++) {
+    const Data *part = file_of(data, p);
+    if (part->file.tokenizer != 0 && other->file.tokenizer != 0 && part->file.tokenizer != other->file.tokenizer) {
+      buffer_format(lines,
+                    "the tokens of %s, and those of %s that the run was trained on, were made by two tokenizers, or by "
+                    "two states of one: if they mean other text, its loss says nothing\n",
+                    part->path, other->path);
+      break;
+    }
+  }
+  data_close(other);
 }

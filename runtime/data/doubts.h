@@ -14,4 +14,8 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error);
 void doubts_text(const char *path, const char *text, size_t length, Buffer *lines);
 void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines);
 
+// Tokens that name no tokenizer, and were made by another one than those that a run was trained on. `trained` is a file
+// of tokens of the run; what cannot be read of it is not looked at.
+void doubts_trained(const Data *data, const DataOptions *trained, Buffer *lines);
+
 #endif

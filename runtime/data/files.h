@@ -11,6 +11,7 @@ enum { FILES_MOST = 4096 };
 typedef struct {
   char placed[PATH_MAX];  // the pattern, from the root on
   int count;
+  bool none;  // nothing fits, which is the error
   char **at;  // paths in the order of their bytes
 } Files;
 

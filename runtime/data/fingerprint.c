@@ -65,6 +65,18 @@ static bool corpus_add(const Data *data, XXH3_state_t *corpus, Error *error) {
          (file_add(corpus, data_facts(data).path, false, error) && (!mask || file_add(corpus, mask, false, error)));
 }
 
+bool fingerprint_file(const char *path, uint64_t *print, Error *error) {
+  XXH3_state_t *hash = XXH3_createState();
+  bool done = hash || error_set(error, 3, "no memory");
+  if (done) {
+    XXH3_64bits_reset(hash);
+    done = file_add(hash, path, false, error);
+    *print = XXH3_64bits_digest(hash) | 1;
+  }
+  XXH3_freeState(hash);
+  return done;
+}
+
 // Is it a .model of SentencePiece?
 static bool is_model(const char *path, bool *model, Error *error) {
   enum { LOOK = 16 };

@@ -20,6 +20,9 @@ enum {
 
 bool data_fingerprint(const Data *data, DataPrint *print, Error *error);
 
+// Of one file, as DataPrint.data of a source that has no mask.
+bool fingerprint_file(const char *path, uint64_t *print, Error *error);
+
 // Of all tokenizers of the data, or of one by its path (NULL: bytes, or none), as DataPrint.tokenizer.
 bool data_fingerprint_tokenizers(const Data *data, uint64_t *print, Error *error);
 bool fingerprint_tokenizer(const char *path, uint64_t *print, Error *error);

@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "runtime/data/data_internal.h"
 #include "runtime/data/files.h"
 #include "runtime/data/order.h"
 #include "runtime/data/source.h"
+#include "runtime/data/token_file.h"
+#include "runtime/io.h"
 
 enum { SOURCES_MOST = 32 };  // of a mix
 
@@ -161,6 +164,7 @@ static bool files_add(Mixing *m, const DataOptions *options, bool alone, double 
   for (int i = 0; done && i < files.count; i++) {
     DataOptions of = *options;
     of.path = files.at[i];
+    of.like = i > 0 ? m->data->parts[first] : NULL;
     done = part_open(m, &of, alone && files.count == 1, 0, error);
     if (done) {
       Data *part = m->data->parts[first + i];
@@ -171,6 +175,7 @@ static bool files_add(Mixing *m, const DataOptions *options, bool alone, double 
   for (int i = first; i < m->data->part_count; i++) {
     m->weights[i] = windows > 0 ? weight * (double)m->data->parts[i]->train_windows / windows : 0;
   }
+  m->data->files += files.count;
   if (done && first == 0) {
     snprintf(m->pattern, sizeof m->pattern, "%s", files.placed);
   }
@@ -236,6 +241,27 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
   return mixing_end(&m, done, m.pattern, data, error);
 }
 
+// Is it a file of tokens, by how it begins? Of a pattern, the first.
+static bool is_tokens(const char *path, const char *base) {
+  char tokens[PATH_MAX];
+  int64_t bytes;
+  int fd;
+  TokenFile file;
+  Files files;
+  Error ignored;
+  if (files_pattern(path, base)) {
+    const bool is = files_find(DATA_FILE, path, base, &files, &ignored) && is_tokens(files.at[0], NULL);
+    files_free(&files);
+    return is;
+  }
+  if (!token_file_path(path, tokens, sizeof tokens, &ignored) || !io_open_sized(tokens, &fd, &bytes, &ignored)) {
+    return false;
+  }
+  const bool is = token_file_read(fd, tokens, bytes, NULL, NULL, &file, &ignored);
+  close(fd);
+  return is;
+}
+
 // The sources with a file in the place of those to train on: read as they were where there was one, else as text.
 static bool described_with(const DataOptions *options, char **described, Error *error) {
   char found[PATH_MAX];
@@ -243,8 +269,16 @@ static bool described_with(const DataOptions *options, char **described, Error *
   const bool alone = training_lines(options->path) == 1;
   Buffer text = {0};
   SourceLine line;
+  const char *tokenizer = options->tokenizer ? options->tokenizer : TOKENIZER_BYTES;
+  const bool tokens = !alone && is_tokens(file, options->base);
+  if (!alone && !tokens && strcmp(tokenizer, TOKENIZER_NONE) == 0) {
+    return error_set(error, 1,
+                     "the mix names no tokenizer, so nobody knows which tokens the text %s is; name it in the recipe, "
+                     "or give a file of tokens",
+                     options->file);
+  }
   if (!alone) {
-    buffer_format(&text, "data\t1\ttext\t%s\t%s\n", options->tokenizer ? options->tokenizer : TOKENIZER_BYTES, file);
+    buffer_format(&text, "data\t1\t%s\t%s\t%s\n", tokens ? "tokens" : "text", tokenizer, file);
   }
   for (const char *at = options->path; *at; at += strcspn(at, "\n"), at += *at == '\n') {
     const size_t length = strcspn(at, "\n");
@@ -263,16 +297,29 @@ static bool described_with(const DataOptions *options, char **described, Error *
   return !text.failed || error_set(error, 3, "no memory");
 }
 
-// An absolute path in the place of a name, where the file is there and a line can hold the path as it is.
-static void put_placed(Buffer *out, const char *name, size_t length, const char *base) {
+// An absolute path in the place of a name, where the file is there and has none of the characters of `never`.
+static void put_placed(Buffer *out, const char *name, size_t length, const char *base, const char *never) {
   char path[PATH_MAX], placed[PATH_MAX];
   snprintf(path, sizeof path, "%.*s", (int)length, name);
   const bool found = length < sizeof path && data_place(path, base, placed);
-  if (found && !strpbrk(placed, "\t\n\\;")) {
+  if (found && !strpbrk(placed, never)) {
     buffer_text(out, placed);
   } else {
     buffer_bytes(out, name, length);
   }
+}
+
+// The same of a source. Whether the files of a pattern are there must be known: else it would stay a name.
+static bool put_source(Buffer *out, const char *name, const char *base, Error *error) {
+  Files files;
+  if (!files_pattern(name, base)) {
+    put_placed(out, name, strlen(name), base, "\t\n");
+    return true;
+  }
+  const bool done = files_find(DATA_FILE, name, base, &files, error), none = files.none;
+  buffer_text(out, done && !strpbrk(files.placed, "\t\n") ? files.placed : name);
+  files_free(&files);
+  return done || none;
 }
 
 // The same sources, which are found from any directory.
@@ -280,7 +327,8 @@ static bool described_placed(const char *table, const char *base, char **describ
   static const char mask[] = "mask=";
   Buffer text = {0};
   SourceLine line;
-  for (const char *at = table; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+  bool done = true;
+  for (const char *at = table; done && *at; at += strcspn(at, "\n"), at += *at == '\n') {
     if (!source_line(at, strcspn(at, "\n"), &line)) {
       break;
     }
@@ -288,16 +336,16 @@ static bool described_placed(const char *table, const char *base, char **describ
     if (strcmp(line.tokenizer, TOKENIZER_BYTES) == 0 || strcmp(line.tokenizer, TOKENIZER_NONE) == 0) {
       buffer_text(&text, line.tokenizer);
     } else {
-      put_placed(&text, line.tokenizer, strlen(line.tokenizer), base);
+      put_placed(&text, line.tokenizer, strlen(line.tokenizer), base, "\t\n");
     }
     buffer_text(&text, "\t");
-    put_placed(&text, line.path, strlen(line.path), base);
+    done = put_source(&text, line.path, base, error);
     buffer_text(&text, line.options ? "\t" : "");
     for (const char *option = line.options; option && *option; option += *option == ';') {
       const size_t name = strncmp(option, mask, strlen(mask)) == 0 ? strlen(mask) : 0, all = strcspn(option, ";");
       buffer_bytes(&text, option, name > 0 ? name : all);
       if (name > 0) {
-        put_placed(&text, option + name, all - name, base);
+        put_placed(&text, option + name, all - name, base, "\t\n\\;");
       }
       option += all;
       buffer_bytes(&text, option, *option == ';');
@@ -305,7 +353,7 @@ static bool described_placed(const char *table, const char *base, char **describ
     buffer_text(&text, "\n");
   }
   *described = text.text;
-  return !text.failed || error_set(error, 3, "no memory");
+  return done && (!text.failed || error_set(error, 3, "no memory"));
 }
 
 bool data_open(const DataOptions *options, Data **data, Error *error) {

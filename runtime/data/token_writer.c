@@ -17,7 +17,6 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
-#define WRITER_ENDING ".mdl-part"  // of the file's name until it is whole
 #define MASK_ENDING ".mask"
 
 enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };
@@ -108,7 +107,7 @@ static bool part_taken(const char *out, Error *error) {
 // program that was ended; a file system without locks is used without one.
 static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error *error) {
   struct stat info, named;
-  if (!io_path(path, error, "%s" WRITER_ENDING, out)) {
+  if (!io_path(path, error, "%s" TOKENS_PART, out)) {
     return false;
   }
   const int left = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -140,15 +139,14 @@ static bool part_create(const char *out, char path[IO_PATH_MAX], int *fd, Error 
 // The names of what is made, none of which is read.
 static bool writer_names(TokenWriter *w, const TokenWriterOptions *options, const char *tokenizer, Error *error) {
   char mask[IO_PATH_MAX];
-  if (!reader_apart(&options->read, tokenizer, options->out, WRITER_ENDING, error) ||
-      !io_target(options->out, w->out, error) ||
-      !reader_apart(&options->read, tokenizer, w->out, WRITER_ENDING, error)) {
+  if (!reader_apart(&options->read, tokenizer, options->out, TOKENS_PART, error) ||
+      !io_target(options->out, w->out, error) || !reader_apart(&options->read, tokenizer, w->out, TOKENS_PART, error)) {
     return false;
   }
   return !options->chat ||
          (io_path(mask, error, "%s" MASK_ENDING, options->out) &&
-          reader_apart(&options->read, tokenizer, mask, WRITER_ENDING, error) && io_target(mask, w->mask_out, error) &&
-          reader_apart(&options->read, tokenizer, w->mask_out, WRITER_ENDING, error));
+          reader_apart(&options->read, tokenizer, mask, TOKENS_PART, error) && io_target(mask, w->mask_out, error) &&
+          reader_apart(&options->read, tokenizer, w->mask_out, TOKENS_PART, error));
 }
 
 static bool writer_open(TokenWriter *w, const TokenWriterOptions *options, Error *error) {

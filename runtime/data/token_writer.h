@@ -4,6 +4,8 @@
 
 #include "runtime/data/reader.h"
 
+#define TOKENS_PART ".mdl-part"  // of the file's name until it is whole
+
 typedef struct {
   ReaderOptions read;
   const char *tokenizer;  // a file; NULL or "bytes": tokens are bytes

@@ -159,8 +159,16 @@ bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error) {
   return done;
 }
 
-void tokenizer_close(Tokenizer *tokenizer) {
+bool tokenizer_shared(Tokenizer *tokenizer, Tokenizer **again) {
+  *again = tokenizer;
   if (tokenizer) {
+    tokenizer->sharers++;
+  }
+  return true;
+}
+
+void tokenizer_close(Tokenizer *tokenizer) {
+  if (tokenizer && tokenizer->sharers-- == 0) {
     for (int i = 0; i < tokenizer->cut_count; i++) {
       pattern_destroy(tokenizer->cuts[i].pattern);
     }

@@ -28,6 +28,8 @@ bool tokenizer_open(const char *path, Tokenizer **tokenizer, Error *error);
 // The same of a text that was read, and of nothing beside it; `path` is for messages.
 bool tokenizer_read(const char *path, const char *text, size_t length, Tokenizer **tokenizer, Error *error);
 void tokenizer_close(Tokenizer *tokenizer);
+// The same once more, for another one who closes it; NULL is another NULL. For one thread. True.
+bool tokenizer_shared(Tokenizer *tokenizer, Tokenizer **again);
 
 const char *tokenizer_path(const Tokenizer *tokenizer);
 int32_t tokenizer_kinds(const Tokenizer *tokenizer);  // tokens are below this

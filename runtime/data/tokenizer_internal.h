@@ -42,6 +42,7 @@ typedef struct Sentence Sentence;
 
 struct Tokenizer {
   Arena *arena;
+  int sharers;         // who opened it is none
   Sentence *sentence;  // of a model of SentencePiece, which says all but the texts of tokens; NULL: it is none
   const char *path;
   int32_t kinds, longest, end;

@@ -321,13 +321,19 @@ static bool begin(Unpack *u, bool packed, Error *error) {
       u->pack = packs[i].pack;
       return pack_begin(u, packs[i].by, error);
     }
-    // Too short for any: a text may be so, but not under such a name.
+  }
+  const bool named = unpack_ending(u->path, &length);
+  for (int i = 0; named && i < PACKS; i++) {
     if (here > 0 && here < packs[i].size && memcmp(u->input, packs[i].magic, here) == 0 &&
-        unpack_ending(u->path, &length) && strcmp(u->path + length, packs[i].ending) == 0) {
+        strcmp(u->path + length, packs[i].ending) == 0) {
       return cut_error(u, error);
     }
   }
-  return true;
+  return !named ||
+         error_set(error, 1,
+                   "%s does not begin as a file that was packed does, as its name says: it is cut or damaged, or the "
+                   "name should end otherwise",
+                   u->path);
 }
 
 Unpack *unpack_open(const char *path, bool packed, Error *error) {

@@ -153,9 +153,18 @@ sys.exit(child.wait())' "$MDL"
 cmp made.bin small.bin || die "a pipe that does not block: other tokens"
 expect 1 "$MDL" data encode - -o none.bin < /dev/null
 refused "there is no text: the files are empty"
-: > empty.gz
-expect 1 "$MDL" data encode empty.gz -o none.bin
+: > empty.txt
+expect 1 "$MDL" data encode empty.txt -o none.bin
 refused "there is no text: the files are empty"
+# What does not begin as its name says is no text of its own.
+for end in gz zst xz; do
+  : > "odd.$end"
+  expect 1 "$MDL" data encode small.txt "odd.$end" -o none.bin
+  refused "odd.$end does not begin as a file that was packed does, as its name says: it is cut or damaged"
+  head -c 5000 /dev/zero > "odd.$end"
+  expect 1 "$MDL" data encode "odd.$end" -o none.bin
+  refused "odd.$end does not begin as a file that was packed does"
+done
 expect 1 bash -c "printf 'a\n' | '$MDL' data encode - --field text -o none.bin"
 refused "<stdin>:1: no JSON"
 

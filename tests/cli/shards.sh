@@ -15,7 +15,7 @@ of() {  # DATA FILE: the small model on other data
 }
 of 'text("shards/part-*.txt")' all.mdl
 train all.mdl --steps 6 --eval-every 3 --out all
-mentions out "data      $PWD/shards/part-*.txt: 35.2 KiB"
+mentions out "data      $PWD/shards/part-*.txt: 4 files by pattern, 35.2 KiB"
 
 # It is the mix of these files by how many windows they have; of one file it is that file.
 windows() {  # FILE: to train on: its tokens but for 5% to validate with, and one window for the shift
@@ -82,6 +82,58 @@ of 'text("shards/[odd].txt")' odd.mdl  # the name of a file that is there is tha
 train odd.mdl --steps 1 --out odd
 mentions out "[odd].txt: 8.79 KiB"
 
+# What cannot be looked at is no directory without files: some of the data would be missing.
+mkdir -p deep/a && cp shards/part-1.txt deep/a/t.txt && ln -s loop deep/loop
+of 'text("deep/*/t.txt")' deep.mdl
+expect 1 "$MDL" train deep.mdl --steps 1 --out none
+mentions err "the data file deep/*/t.txt: cannot read deep/loop/t.txt: Too many levels of symbolic links"
+rm deep/loop
+train deep.mdl --steps 1 --out deep-run
+mentions out "1 file by pattern"
+: > shards/part-6.txt.mdl-part
+of 'text("shards/part-*")' left.mdl
+expect 1 "$MDL" train left.mdl --steps 1 --out none
+mentions err "is what a killed \`mdl data\` left unfinished"
+rm shards/part-6.txt.mdl-part
+
+# What is validated with and trained on is said, of whatever is called another way.
+for with in 'shards/part-*.txt' 'shards/part-[01].txt' "$PWD/other/../shards/part-3*"; do
+  of "text(\"shards/part-?.txt\"); validation text(\"$with\")" again.mdl
+  train again.mdl --steps 1 --out "again-$RANDOM"
+  mentions out "is trained on too"
+done
+cp shards/part-2.txt other/copy.txt
+echo "something else, and rather short, but long enough for one window" > other/new.txt
+of 'text("shards/part-?.txt"); validation text("other/*.txt")' copy.mdl
+train copy.mdl --steps 1 --out copy
+mentions out "1 of the 2 files of the validation source $PWD/other/*.txt, such as other/copy.txt, is trained on too"
+expect 0 "$MDL" eval all --data 'shards/part-[13].txt'
+mentions out "which the run was trained on"
+expect 0 "$MDL" eval all --data other/copy.txt
+mentions out "which the run was trained on"
+expect 0 "$MDL" eval all --data other/new.txt
+! grep -q "trained on" out || die "a new file was trained on"
+expect 0 "$MDL" eval all --data 'other/*.txt'
+mentions err "the run was trained on 1 of the 2 files of $PWD/other/*.txt, such as other/copy.txt, and not on the others"
+
+# In the place of a mix of tokens without a tokenizer there are tokens, and other ones are said.
+"$MDL" data train-tokenizer shards/part-1.txt --vocab 270 -o one.json -q
+"$MDL" data train-tokenizer shards/part-3.txt --vocab 262 -o two.json -q
+for i in 1 3; do "$MDL" data encode "shards/part-$i.txt" --tokenizer one.json -o "t$i.bin" -q; done
+"$MDL" data encode shards/part-0.txt --tokenizer two.json -o u0.bin -q
+for data in 'mix(a = tokens("t1.bin"), b = tokens("t3.bin"))' 'tokens("t?.bin")'; do
+  of "$data" tokens.mdl
+  train tokens.mdl --steps 1 --set vocab=270 --out "of-$i"
+  expect 1 "$MDL" eval "of-$i" --data shards/part-1.txt
+  expect 0 "$MDL" eval "of-$i" --data u0.bin
+  mentions err "were made by two tokenizers, or by two states of one"
+  ! grep -q "nan" out || die "nan bits"
+  expect 0 "$MDL" eval "of-$i" --data 't[13].bin'
+  mentions out "which the run was trained on"
+  ((i++)) || true
+done
+[ -d of-4 ] || die "one run of two"
+
 # A directory may be called what would be a pattern.
 mkdir -p 'at[1]\*/deep'
 cp shards/part-[01].txt 'at[1]\*/deep'
@@ -94,4 +146,9 @@ same "losses of files beside a text" "$(losses two)" "$(losses beside)"
 train 'at[1]\*/run' --steps 2 --resume
 mentions out "resumed   after step 1"
 expect 0 "$MDL" eval 'at[1]\*/run'
+# The sources of a mix, too.
+of 'mix(a = text("deep/part-*.txt"), b = text("deep/part-1.txt"))' 'at[1]\*/mix.mdl'
+(cd 'at[1]\*' && train mix.mdl --steps 1 --out mixed)
+mkdir -p elsewhere/deep && cp shards/part-2.txt elsewhere/deep
+(cd elsewhere && train '../at[1]\*/mixed' --steps 2 --resume)
 [ ! -e none ] || die "a run was left"
