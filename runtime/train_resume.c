@@ -384,6 +384,14 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
                        "back, or give --data %s to go on with what there is",
                        data.path, mask, (long long)facts->step, named);
     }
+    if (data.files > 0) {
+      return error_set(error, 1,
+                       "%s is not the data that this run was trained on: a file was added, removed, renamed or changed "
+                       "(%d files of %lld bytes now; %lld bytes when step %lld was saved); put them back as they were, "
+                       "or give --data FILE to go on with others",
+                       data.path, data.files, (long long)data.bytes, (long long)facts->data_bytes,
+                       (long long)facts->step);
+    }
     return error_set(error, 1,
                      "%s is not the data that this run was trained on: its bytes differ (%lld now, %lld when step %lld "
                      "was saved); put that file back, or give --data %s to go on with this one",

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/units.h"
 #include "runtime/data/data_internal.h"
@@ -186,6 +187,23 @@ void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *l
   }
 }
 
+// Which tokens are of answers, in a file that `mdl data encode --chat` wrote and the recipe does not name.
+static void mask_doubt(const Data *part, Buffer *lines) {
+  Buffer mask = {0};
+  struct stat info;
+  if (part->text || part->chat || part->mask_fd >= 0) {
+    return;
+  }
+  buffer_format(&mask, "%s.mask", part->path);
+  if (!mask.failed && stat(mask.text, &info) == 0 && info.st_size == part->file.count) {
+    buffer_format(lines,
+                  "%s says which tokens of %s are of answers, but the recipe does not name it: all tokens are learned; "
+                  "`mask = \"...\"` behind the file's name reads it\n",
+                  mask.text, part->path);
+  }
+  buffer_free(&mask);
+}
+
 // Of one source, or a file of a pattern: of the files behind the first only what is other than there.
 static bool part_doubts(const Data *data, const Data *whole, int number, Buffer *lines, Error *error) {
   const Data *part = file_of(whole, number);
@@ -194,6 +212,9 @@ static bool part_doubts(const Data *data, const Data *whole, int number, Buffer 
     return false;
   }
   doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
+  if (!part->follows) {
+    mask_doubt(part, lines);
+  }
   return true;
 }
 

@@ -148,6 +148,18 @@ static bool part_open(Mixing *m, const DataOptions *options, bool alone, double 
   return true;
 }
 
+// Is files.at[index] the index of a file of Megatron that is among them, too? That one reads both.
+static bool is_index(const Files *files, int index) {
+  static const char end[] = ".idx", tokens[] = ".bin";
+  const char *path = files->at[index];
+  const size_t stem = strlen(path) < sizeof end ? 0 : strlen(path) - strlen(end);
+  bool is = false;
+  for (int i = 0; stem > 0 && strcmp(path + stem, end) == 0 && i < files->count && !is; i++) {
+    is = strncmp(files->at[i], path, stem) == 0 && strcmp(files->at[i] + stem, tokens) == 0;
+  }
+  return is;
+}
+
 // The files of a pattern share its weight as they have windows, so that a pass over them has each window once.
 static bool files_add(Mixing *m, const DataOptions *options, bool alone, double weight, Error *error) {
   const char *what = options->held_out ? VALIDATION_FILE : DATA_FILE;
@@ -162,20 +174,24 @@ static bool files_add(Mixing *m, const DataOptions *options, bool alone, double 
                                        options->path)) &&
               files_find(what, options->path, options->base, &files, error);
   for (int i = 0; done && i < files.count; i++) {
+    const int number = m->data->part_count;
     DataOptions of = *options;
+    if (is_index(&files, i)) {
+      continue;
+    }
     of.path = files.at[i];
-    of.like = i > 0 ? m->data->parts[first] : NULL;
+    of.like = number > first ? m->data->parts[first] : NULL;
     done = part_open(m, &of, alone && files.count == 1, 0, error);
     if (done) {
-      Data *part = m->data->parts[first + i];
-      part->follows = i > 0;
+      Data *part = m->data->parts[number];
+      part->follows = number > first;
       windows += (double)part->train_windows;
     }
   }
   for (int i = first; i < m->data->part_count; i++) {
     m->weights[i] = windows > 0 ? weight * (double)m->data->parts[i]->train_windows / windows : 0;
   }
-  m->data->files += files.count;
+  m->data->files += m->data->part_count - first;
   if (done && first == 0) {
     snprintf(m->pattern, sizeof m->pattern, "%s", files.placed);
   }

@@ -57,7 +57,8 @@ expect 0 "$MDL" eval all --data shards/part-2.txt
 mentions out "which the run was trained on"
 cp shards/part-1.txt shards/part-9.txt
 expect 1 "$MDL" train all.mdl --steps 10 --resume --out all
-mentions err "part-*.txt is not the data that this run was trained on: its bytes differ"
+mentions err "part-*.txt is not the data that this run was trained on: a file was added, removed, renamed or changed" \
+  "(5 files of "
 rm shards/part-9.txt
 
 # What is wrong is said of the file, or of the pattern.
@@ -132,6 +133,23 @@ for data in 'mix(a = tokens("t1.bin"), b = tokens("t3.bin"))' 'tokens("t?.bin")'
   mentions out "which the run was trained on"
   ((i++)) || true
 done
+# A mask beside the tokens is none that is read, and a pair of Megatron is one source.
+head -c "$(python3 -c 'import os; print((os.path.getsize("t1.bin") - 1024) // 2)')" /dev/zero > t1.bin.mask
+train tokens.mdl --steps 1 --set vocab=270 --out masked
+mentions out "t1.bin.mask says which tokens of" "the recipe does not name it"
+rm t1.bin.mask
+python3 - <<'PY'
+import struct
+for name in "ab":
+    open(f"pair-{name}.bin", "wb").write(bytes(range(1, 101)) * 4)
+    lengths, at = [100] * 4, [0, 100, 200, 300]
+    open(f"pair-{name}.idx", "wb").write(
+        b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 1, 4, 5) + struct.pack("<4i", *lengths) + struct.pack("<4q", *at)
+        + struct.pack("<5q", *range(5)))
+PY
+of 'tokens("pair-*")' pair.mdl
+train pair.mdl --steps 1 --out pair
+mentions out "2 files by pattern, 800 bytes"
 [ -d of-4 ] || die "one run of two"
 
 # A directory may be called what would be a pattern.
