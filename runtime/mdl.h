@@ -224,7 +224,7 @@ typedef struct {
     double loss, bits_per_byte;  // NaN where none of its tokens counted
     int64_t windows, tokens;
   } sets[8];
-  bool trained;   // `data` is what the run was trained on, but for the part that it held out
+  bool trained;   // `data`, or one of its files, is what the run was trained on, but for the part that it held out
   bool changed;   // the run's data is not what it was: it may hold out text that was trained on
   char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per
                   // token and other terms"
