@@ -21,16 +21,17 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
                   Error *error) {
   ShownList none = {0};
   shown = shown ? shown : &none;
-  const int64_t windows = data_facts(data).validation_windows;
+  // A limit is of windows, so that it is the same however many of them a batch has.
+  const int64_t all = data_facts(data).validation_windows, rows = feed_rows(feed);
+  const int64_t windows = limit > 0 && limit < all / rows ? limit * rows : all;
   double start = clock_seconds(), sum = 0, weight = 0;
   *result = (Evaluation){.loss = NAN, .unit = session->plan->run.loss_unit};
   for (int i = 0; i < shown->count; i++) {
     shown->at[i].sum = 0;
   }
-  for (int64_t at = 0, used; at < windows && (limit <= 0 || result->batches < limit) && !interrupt_requested();
-       at += used) {
+  for (int64_t at = 0, used; at < windows && !interrupt_requested(); at += used) {
     double loss;
-    used = feed_validation_most(feed, at);
+    used = feed_validation_most(feed, at, windows);
     if (!feed_validation(feed, session, at, used, error) || !session_run(session, PROGRAM_EVALUATE, 1, error) ||
         !session_scalar(session, PROGRAM_EVALUATE, "loss", &loss, error)) {
       return false;

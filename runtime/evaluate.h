@@ -12,9 +12,9 @@ typedef struct {
   double seconds;
 } Evaluation;
 
-// Runs the evaluation program over validation windows from the first on: `limit` batches, or all with 0. A last part
-// that does not fill the batch of a training step is masked where the model has a mask and dropped where it has none;
-// fewer windows than one batch fill it by repetition. Stops early, without error, when the user asks to stop.
+// Runs the evaluation program over validation windows from the first on: those of `limit` full batches, or all with 0.
+// Windows that fill no batch are masked out of it where the model has a mask, else repeated equally often in it.
+// Stops early, without error, when the user asks to stop.
 // `shown`, where it is not NULL, gets the means of outputs of that program: as the loss, of batches by their windows.
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
                   Error *error);

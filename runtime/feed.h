@@ -23,8 +23,8 @@ int64_t feed_counted(const Feed *feed);   // targets of the newest batch that th
 
 // Writes training samples (batch - 1) * rows + k for each row k.
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);
-// How many validation windows from `first` on the next batch is of: without a mask, as many as divide its rows.
-int64_t feed_validation_most(const Feed *feed, int64_t first);
+// How many of the validation windows first .. end - 1 the next batch is of: without a mask, as many as divide its rows.
+int64_t feed_validation_most(const Feed *feed, int64_t first, int64_t end);
 // Writes `count` validation windows from `first` on. The other rows repeat them, all as often where `count` is what
 // feed_validation_most says; where the program has a mask, they are masked.
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error);

@@ -298,7 +298,7 @@ static double window_losses(const char *path, int64_t sequence, int64_t count, d
   double sum = 0;
   assert_true(session_run(&one.session, PROGRAM_INITIALISE, 0, &error));
   for (int64_t i = 0; i < count; i++) {
-    assert_int_equal(feed_validation_most(one.feed, i), 1);
+    assert_int_equal(feed_validation_most(one.feed, i, count), 1);
     assert_true(feed_validation(one.feed, &one.session, i, 1, &error));
     assert_true(session_run(&one.session, PROGRAM_EVALUATE, 1, &error));
     assert_true(session_scalar(&one.session, PROGRAM_EVALUATE, "loss", &each[i], &error));
@@ -328,6 +328,8 @@ static void test_evaluation(void **state) {
     assert_true(fabs(result.loss - all) < 1e-6);
     assert_true(evaluate_run(&world.session, world.feed, world.data, 1, NULL, &result, &error));
     assert_int_equal(result.windows, BATCH);
+    assert_true(evaluate_run(&world.session, world.feed, world.data, 3, NULL, &result, &error));
+    assert_int_equal(result.windows, WINDOWS);
     world_close(&world);
   }
   // Fewer windows than a batch count once each, too.

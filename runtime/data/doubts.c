@@ -188,20 +188,32 @@ void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *l
 }
 
 // Which tokens are of answers, in a file that `mdl data encode --chat` wrote and the recipe does not name.
-static void mask_doubt(const Data *part, Buffer *lines) {
+// True: it says so.
+static bool mask_doubt(const Data *part, Buffer *lines) {
   Buffer mask = {0};
   struct stat info;
   if (part->text || part->chat || part->mask_fd >= 0) {
-    return;
+    return false;
   }
   buffer_format(&mask, "%s.mask", part->path);
-  if (!mask.failed && stat(mask.text, &info) == 0 && info.st_size == part->file.count) {
+  const bool there = !mask.failed && stat(mask.text, &info) == 0 && info.st_size == part->file.count;
+  if (there) {
     buffer_format(lines,
                   "%s says which tokens of %s are of answers, but the recipe does not name it: all tokens are learned; "
-                  "`mask = \"...\"` behind the file's name reads it\n",
+                  "`mask = \"...\"` behind the name of one file, not of a pattern, reads it\n",
                   mask.text, part->path);
   }
   buffer_free(&mask);
+  return there;
+}
+
+// Once for each source.
+static void masks_doubt(const Data *data, Buffer *lines) {
+  bool said = false;
+  for (int p = 0; p < files_of(data); p++) {
+    const Data *part = file_of(data, p);
+    said = (said && part->follows) || mask_doubt(part, lines);
+  }
 }
 
 // Of one source, or a file of a pattern: of the files behind the first only what is other than there.
@@ -212,9 +224,6 @@ static bool part_doubts(const Data *data, const Data *whole, int number, Buffer 
     return false;
   }
   doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
-  if (!part->follows) {
-    mask_doubt(part, lines);
-  }
   return true;
 }
 
@@ -236,6 +245,10 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
         return false;
       }
     }
+  }
+  masks_doubt(data, lines);
+  for (int s = 0; s < data->set_count; s++) {
+    masks_doubt(data->sets[s].data, lines);
   }
   return sets_doubt(data, lines, error);
 }

@@ -206,6 +206,9 @@ bool files_find(const char *what, const char *pattern, const char *base, Files *
     return error_set(error, 1, "the %s %s: at most %d names of a path may have * ? or [ in them", what, pattern,
                      WILD_NAMES_MOST);
   }
+  if (pattern[0] && pattern[strlen(pattern) - 1] == '/') {
+    return error_set(error, 1, "the %s %s: this is a pattern of directories, not of files", what, pattern);
+  }
   if (!found(what, pattern, files, error)) {
     return false;
   }
@@ -222,7 +225,9 @@ bool files_find(const char *what, const char *pattern, const char *base, Files *
                      strcmp(what, DATA_FILE) == 0 ? "; --data FILE names another" : "");
   }
   if (!placed_put(fits, files->placed)) {
-    return error_set(error, 1, "the path is too long: %s", fits);
+    return error_set(error, 1,
+                     "the %s %s: the directory of its files has no path from the root on, or one that is too long",
+                     what, fits);
   }
   qsort(files->at, (size_t)files->count, sizeof *files->at, by_bytes);
   return true;

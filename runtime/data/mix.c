@@ -286,13 +286,8 @@ static bool described_with(const DataOptions *options, char **described, Error *
   Buffer text = {0};
   SourceLine line;
   const char *tokenizer = options->tokenizer ? options->tokenizer : TOKENIZER_BYTES;
-  const bool tokens = !alone && is_tokens(file, options->base);
-  if (!alone && !tokens && strcmp(tokenizer, TOKENIZER_NONE) == 0) {
-    return error_set(error, 1,
-                     "the mix names no tokenizer, so nobody knows which tokens the text %s is; name it in the recipe, "
-                     "or give a file of tokens",
-                     options->file);
-  }
+  // A mix that names no tokenizer is of tokens alone.
+  const bool tokens = !alone && (strcmp(tokenizer, TOKENIZER_NONE) == 0 || is_tokens(file, options->base));
   if (!alone) {
     buffer_format(&text, "data\t1\t%s\t%s\t%s\n", tokens ? "tokens" : "text", tokenizer, file);
   }

@@ -50,8 +50,13 @@ const char *overlap_path(const Overlap *overlap, int index) {
   return overlap->at[index].path;
 }
 
+// What cannot be read is like no other file. False: no memory.
 static bool printed(OverlapFile *file, Error *error) {
-  return file->print != 0 || fingerprint_file(file->path, &file->print, error);
+  if (file->print == 0 && file->bytes >= 0 && !fingerprint_file(file->path, &file->print, error)) {
+    file->bytes = -1;
+    return error->status != 3;
+  }
+  return true;
 }
 
 static bool overlap_has(Overlap *overlap, const char *path, bool *has, Error *error) {
@@ -63,13 +68,13 @@ static bool overlap_has(Overlap *overlap, const char *path, bool *has, Error *er
   for (int i = 0; i < overlap->count && !*has; i++) {
     *has = overlap->at[i].device == info.st_dev && overlap->at[i].number == info.st_ino;
   }
-  OverlapFile own = {.path = (char *)(uintptr_t)path};
+  OverlapFile own = {.path = (char *)(uintptr_t)path, .bytes = info.st_size};
   for (int i = 0; i < overlap->count && !*has; i++) {
     OverlapFile *file = &overlap->at[i];
-    if (file->bytes == info.st_size && (!printed(&own, error) || !printed(file, error))) {
+    if (file->bytes == own.bytes && (!printed(&own, error) || !printed(file, error))) {
       return false;
     }
-    *has = file->bytes == info.st_size && own.print == file->print;
+    *has = file->bytes == own.bytes && own.bytes >= 0 && own.print == file->print;
   }
   return true;
 }

@@ -137,7 +137,15 @@ done
 head -c "$(python3 -c 'import os; print((os.path.getsize("t1.bin") - 1024) // 2)')" /dev/zero > t1.bin.mask
 train tokens.mdl --steps 1 --set vocab=270 --out masked
 mentions out "t1.bin.mask says which tokens of" "the recipe does not name it"
-rm t1.bin.mask
+mv t1.bin.mask t3.bin.mask && head -c "$(python3 -c 'import os; print((os.path.getsize("t3.bin") - 1024) // 2)')" /dev/zero > t3.bin.mask
+train tokens.mdl --steps 1 --set vocab=270 --out masked-other
+mentions out "t3.bin.mask says which tokens of"
+rm t3.bin.mask
+of 'text("shards/*/")' slash.mdl
+expect 1 "$MDL" train slash.mdl --steps 1 --out none
+mentions err "this is a pattern of directories, not of files"
+expect 1 "$MDL" eval of-3 --data nothere.bin
+mentions err "nothere.bin is neither in the working directory nor"
 python3 - <<'PY'
 import struct
 for name in "ab":
