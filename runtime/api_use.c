@@ -71,9 +71,10 @@ static bool trained_add(const PlanRun *run, const char *kind, const char *name, 
   if (!files_pattern(name, run->data_base)) {
     return !data_place(name, run->data_base, placed) || overlap_add(trained, placed, error);
   }
-  bool done = true;
-  const bool found = files_find("data file", name, run->data_base, &files, &ignored);
-  for (int i = 0; found && done && i < files.count; i++) {
+  // Of a pattern that cannot be read to its end, those that were found are some of them.
+  bool done = files_find("data file", name, run->data_base, &files, &ignored) || ignored.status != 3 ||
+              error_set(error, 3, "no memory for the files of %s", name);
+  for (int i = 0; done && i < files.count; i++) {
     done = overlap_add(trained, files.at[i], error);
   }
   files_free(&files);

@@ -13,7 +13,7 @@ typedef struct {
 } Evaluation;
 
 // Runs the evaluation program over validation windows from the first on: those of `limit` full batches, or all with 0.
-// Windows that fill no batch are masked out of it where the model has a mask, else repeated equally often in it.
+// Windows that fill no batch count once each: the rest of it is masked where the model has a mask, else repeats them.
 // Stops early, without error, when the user asks to stop.
 // `shown`, where it is not NULL, gets the means of outputs of that program: as the loss, of batches by their windows.
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,

@@ -364,15 +364,6 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   return feed_write(feed, session, error);
 }
 
-int64_t feed_validation_most(const Feed *feed, int64_t first, int64_t end) {
-  const int64_t rows = feed_rows(feed), left = end - first;
-  int64_t count = left < rows ? left : rows;
-  while (!feed->masks && count > 0 && rows % count != 0) {
-    count--;
-  }
-  return count;
-}
-
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error) {
   const int64_t rows = feed_rows(feed);
   for (int64_t k = 0; k < rows; k++) {

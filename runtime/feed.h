@@ -23,10 +23,8 @@ int64_t feed_counted(const Feed *feed);   // targets of the newest batch that th
 
 // Writes training samples (batch - 1) * rows + k for each row k.
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);
-// How many of the validation windows first .. end - 1 the next batch is of: without a mask, as many as divide its rows.
-int64_t feed_validation_most(const Feed *feed, int64_t first, int64_t end);
-// Writes `count` validation windows from `first` on. The other rows repeat them, all as often where `count` is what
-// feed_validation_most says; where the program has a mask, they are masked.
+// Writes `count` validation windows from `first` on, again and again until all rows have one. Where the program has a
+// mask, rows behind the first `count` are masked.
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error);
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.

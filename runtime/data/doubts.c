@@ -198,10 +198,12 @@ static bool mask_doubt(const Data *part, Buffer *lines) {
   buffer_format(&mask, "%s.mask", part->path);
   const bool there = !mask.failed && stat(mask.text, &info) == 0 && info.st_size == part->file.count;
   if (there) {
-    buffer_format(lines,
-                  "%s says which tokens of %s are of answers, but the recipe does not name it: all tokens are learned; "
-                  "`mask = \"...\"` behind the name of one file, not of a pattern, reads it\n",
-                  mask.text, part->path);
+    buffer_format(
+        lines,
+        "%s says which tokens of %s are of answers, but the recipe does not name it: all of them count; a model "
+        "with an input `mask` or `share` reads it by `mask = \"...\"` behind the name of one file, not of a "
+        "pattern\n",
+        mask.text, part->path);
   }
   buffer_free(&mask);
   return there;
