@@ -84,24 +84,26 @@ static bool trained_add(const PlanRun *run, const char *kind, const char *name, 
 // What the run is trained on. Of files of tokens that name no tokenizer, `lines` says if the first has another one.
 static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained, Buffer *lines, Error *error) {
   SourceLine line;
-  DataOptions first = {.base = run->data_base, .tokenizer = TOKENIZER_NONE, .sequence = 1};
+  char kind[32] = "";  // of the first
   bool done = true;
   if (run->data_path && !(run->data_kind && strcmp(run->data_kind, "mix") == 0)) {
-    first.kind = run->data_kind;
-    first.path = run->data_path;
-    done = trained_add(run, first.kind ? first.kind : "text", first.path, trained, error);
+    snprintf(kind, sizeof kind, "%s", run->data_kind ? run->data_kind : "text");
+    done = trained_add(run, kind, run->data_path, trained, error);
   } else {
     for (const char *at = run->data_path; done && at && *at;) {
       const size_t length = strcspn(at, "\n");
       if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0) {
         done = trained_add(run, line.kind, line.path, trained, error);
-        first.kind = line.kind;
+        if (!*kind) {
+          snprintf(kind, sizeof kind, "%s", line.kind);
+        }
       }
       at += length + (at[length] != '\0');
     }
   }
-  if (done && trained->count > 0 && first.kind && strncmp(first.kind, "tokens", strlen("tokens")) == 0) {
-    first.path = overlap_path(trained, 0);
+  if (done && trained->count > 0 && strncmp(kind, "tokens", strlen("tokens")) == 0) {
+    const DataOptions first = {
+        .kind = kind, .path = overlap_path(trained, 0), .tokenizer = TOKENIZER_NONE, .sequence = 1};
     doubts_trained(data, &first, lines);
   }
   return done;
