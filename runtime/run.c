@@ -313,10 +313,26 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
   return placed;
 }
 
+// The text of the plan, and behind it, so that its lines keep their numbers, data that it does not name: of --data.
+static bool write_resolved(const Run *run, const PlanSet *set, const char *data, Error *error) {
+  char path[IO_PATH_MAX], found[PATH_MAX], string[2 * PATH_MAX + 2];
+  const char *resolved = set->plans[0]->resolved;
+  Buffer text = {0};
+  buffer_text(&text, resolved ? resolved : "");
+  if (data && realpath(data, found) &&
+      !strstr(text.failed || !text.text ? "" : text.text, buffer_string(string, sizeof string, found))) {
+    buffer_format(&text, "\n// Data of the run: --data %s\n", buffer_string(string, sizeof string, found));
+  }
+  const bool done = text.failed ? error_set(error, 3, "no memory")
+                                : run_file(run, "resolved.mdl", path, error) &&
+                                      io_replace_file(NULL, path, text.text, text.length, error);
+  buffer_free(&text);
+  return done;
+}
+
 bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error *error) {
   char path[IO_PATH_MAX];
-  const char *text = set->plans[0]->resolved ? set->plans[0]->resolved : "";
-  if (!run_file(run, "resolved.mdl", path, error) || !io_replace_file(NULL, path, text, strlen(text), error)) {
+  if (!write_resolved(run, set, data, error)) {
     return false;
   }
   const char *why = NULL;

@@ -11,6 +11,15 @@ same "the losses" "$(losses first)" "$(losses second)"
 same "the weights" "$(weights first 4)" "$(weights second 4)"
 same "resolved again" "$(cat first/resolved.mdl)" "$(cat second/resolved.mdl)"
 
+# Data that the text does not name stands in a comment behind it, and stays there when the run goes on.
+! grep -q "^// Data of the run" first/resolved.mdl || die "data that the text names is named twice"
+cp "$ROOT/README.md" other.txt
+train "$SMALL" --steps 2 --out given --set batch=2 --data other.txt
+same "the last line" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
+expect 0 "$MDLC" fmt --check given/resolved.mdl
+expect 0 "$MDL" train given --resume --steps 3
+same "the last line, later" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
+
 # What --set changes in the layout stands there as well.
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
 echo "layout split { mesh dp = 4, tp = 1; batch -> dp; heads, ffn -> tp; }" >> small.mdl
