@@ -523,7 +523,7 @@ static void check_mean(Elaborator *e, ValueId loss) {
 static const struct {
   const char *name, *meaning;
 } fed[] = {
-#define FED(name, meaning, token) {#name, meaning},
+#define FED(name, meaning, token, counts) {#name, meaning},
 #include "compiler/plan/fed.def"
 #undef FED
 };

@@ -147,8 +147,7 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     snprintf(result->sets[i].name, sizeof result->sets[i].name, "%s", validation->name[i]);
     snprintf(result->sets[i].data, sizeof result->sets[i].data, "%s", facts.path);
     result->sets[i].loss = one->loss;
-    result->sets[i].bits_per_byte =
-        one->unit != LOSS_NATS ? NAN : evaluate_bits_per_byte(one->loss, validation->data[i]);
+    result->sets[i].bits_per_byte = evaluate_bits_per_byte(one);
     result->sets[i].windows = one->windows;
     result->sets[i].tokens = one->tokens;
     result->set_count = i + 1;
@@ -188,21 +187,21 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               (!options->data || data_doubts(data, &doubts, &error)) &&
               validation_open(&validation, restored.set, data, &error) &&
               shown_open(&shown, &restored.session, PROGRAM_EVALUATE, "", &error) &&
-              validation_run(&validation, &restored.session, options->batches, &shown, &evaluation, &error);
+              validation_run(&validation, &restored.session, validation_limit(restored.plan, options->batches), &shown,
+                             &evaluation, &error);
   if (done && evaluation.tokens == 0 && evaluation.windows > 0) {
     done = error_set(&error, 1, "no token of the %lld windows of %s is of an answer: there is no loss of them",
                      (long long)evaluation.windows, data_facts(data).path);
   }
   if (done) {
-    *result = (MdlEvaluation){
-        .loss = evaluation.loss,
-        .perplexity = evaluation.unit != LOSS_NATS ? NAN : exp(evaluation.loss),
-        .bits_per_byte = evaluation.unit != LOSS_NATS ? NAN : evaluate_bits_per_byte(evaluation.loss, data),
-        .step = restored.facts.step,
-        .windows = evaluation.windows,
-        .tokens = evaluation.tokens,
-        .seconds = evaluation.seconds,
-        .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
+    *result = (MdlEvaluation){.loss = evaluation.loss,
+                              .perplexity = evaluation.unit != LOSS_NATS ? NAN : exp(evaluation.loss),
+                              .bits_per_byte = evaluate_bits_per_byte(&evaluation),
+                              .step = restored.facts.step,
+                              .windows = evaluation.windows,
+                              .tokens = evaluation.tokens,
+                              .seconds = evaluation.seconds,
+                              .held_out = options->data ? 0 : restored.plan->run.validation_fraction};
     snprintf(result->data, sizeof result->data, "%s", data_facts(data).path);
     result->trained = known.trained;
     result->changed = known.changed;

@@ -10,49 +10,86 @@ typedef struct {
   Session *session;
   Feed *feed;
   ShownList *shown;  // with sums
-  double sum;        // of losses
-  int64_t batches;
+  Shown loss;
+  bool exact;                      // something is weighed by samples, and so to be exact where windows are repeated
+  int64_t batches, tokens, bytes;  // bytes -1: not known
 } Evaluating;
 
-// Adds the loss and the outputs of one batch, of `count` windows from `first` on: `weight` times, or where the model
-// has a mask as often as it counts targets, of which there may be none, and so no loss.
-static bool batch_add(Evaluating *e, int64_t first, int64_t count, double weight, Error *error) {
-  double loss;
+typedef struct {
+  double samples;  // how often it counts for a mean over samples; below 0: it is taken away again
+  double batches;  // for what samples have together
+} Weights;
+
+static void number_add(Shown *shown, const Weights *weights, double counted) {
+  const double weight[] = {
+      [WEIGH_SAMPLES] = weights->samples, [WEIGH_BATCHES] = weights->batches, [WEIGH_COUNTED] = counted};
+  if (weight[shown->weighing] != 0) {  // else there may be no number
+    shown->sum += shown->value * weight[shown->weighing];
+    shown->weight += weight[shown->weighing];
+  }
+}
+
+// Adds the loss and the outputs of one batch, of `count` windows from `first` on. What reads the mask counts as often
+// as that counts targets, and once for a window.
+static bool batch_add(Evaluating *e, int64_t first, int64_t count, const Weights *weights, Error *error) {
   if (!feed_validation(e->feed, e->session, first, count, error) ||
       !session_run(e->session, PROGRAM_EVALUATE, 1, error) ||
-      !session_scalar(e->session, PROGRAM_EVALUATE, "loss", &loss, error)) {
+      !session_scalar(e->session, PROGRAM_EVALUATE, "loss", &e->loss.value, error) ||
+      !shown_read(e->shown, e->session, PROGRAM_EVALUATE, error)) {
     return false;
   }
-  weight = feed_masks(e->feed) ? (double)feed_counted(e->feed) : weight;
+  const int64_t tokens = feed_masks(e->feed) ? feed_counted(e->feed) : count * feed_sequence(e->feed);
+  const int64_t counted = weights->batches > 0 ? tokens : 0;
   e->batches++;
-  if (weight == 0) {
-    return true;
+  e->tokens += counted;
+  if (weights->batches > 0) {
+    e->bytes = e->bytes < 0 || feed_bytes(e->feed) < 0 ? -1 : e->bytes + feed_bytes(e->feed);
   }
-  if (!shown_read(e->shown, e->session, PROGRAM_EVALUATE, error)) {
-    return false;
-  }
-  e->sum += loss * weight;
+  number_add(&e->loss, weights, (double)counted);
   for (int i = 0; i < e->shown->count; i++) {
-    e->shown->at[i].sum += e->shown->at[i].value * weight;
+    number_add(&e->shown->at[i], weights, (double)counted);
   }
   return true;
 }
 
 // Windows that do not fill a batch are repeated in it, the first of them once more than the others where that does not
-// come out even. Then the sum of all is `rows` times the mean less that of those first ones, by the times that each is
-// repeated; theirs is found in the same way, as in Euclid's algorithm.
+// come out even. Then a sum over all samples is `rows` times the mean less that of those first ones, by the times that
+// each is repeated; theirs is found in the same way, as in Euclid's algorithm. What samples have together cannot be
+// taken away again: the first of these batches stands for all of its windows.
 static bool windows_add(Evaluating *e, int64_t first, int64_t count, Error *error) {
   const int64_t rows = feed_rows(e->feed);
+  Weights weights = {.batches = (double)count};
   double share = 1;
   while (count > 0) {
     const int64_t times = rows / count;
-    if (!batch_add(e, first, count, share * (double)rows / (double)times, error)) {
+    weights.samples = share * (double)rows / (double)times;
+    if (!batch_add(e, first, count, &weights, error)) {
       return false;
     }
+    weights.batches = 0;
     share /= -(double)times;
-    count = feed_masks(e->feed) ? 0 : rows % count;
+    count = e->exact ? rows % count : 0;
   }
   return true;
+}
+
+static void number_begin(Evaluating *e, Shown *shown) {
+  shown->sum = shown->weight = 0;
+  e->exact |= shown->weighing == WEIGH_SAMPLES;
+}
+
+static void number_end(Shown *shown) {
+  shown->value = shown->weight > 0 ? shown->sum / shown->weight : NAN;
+}
+
+static void evaluation_begin(Evaluating *e) {
+  int64_t rank;
+  const PlanOutput *loss = session_find_output(e->session, PROGRAM_EVALUATE, "loss", &rank);
+  e->loss.weighing = loss ? loss->weighing : WEIGH_SAMPLES;
+  number_begin(e, &e->loss);
+  for (int i = 0; i < e->shown->count; i++) {
+    number_begin(e, &e->shown->at[i]);
+  }
 }
 
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
@@ -63,25 +100,23 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
   // A limit is of windows, so that it is the same however many of them a batch has.
   const int64_t all = data_facts(data).validation_windows, rows = feed_rows(feed);
   const int64_t windows = limit > 0 && limit <= all / rows ? limit * rows : all;
-  double start = clock_seconds(), weight = 0;
-  *result = (Evaluation){.loss = NAN, .unit = session->plan->run.loss_unit};
-  for (int i = 0; i < shown->count; i++) {
-    shown->at[i].sum = 0;
-  }
+  double start = clock_seconds();
+  *result = (Evaluation){.unit = session->plan->run.loss_unit};
+  evaluation_begin(&evaluating);
   for (int64_t at = 0; at < windows && !interrupt_requested(); at += rows) {
     const int64_t used = windows - at < rows ? windows - at : rows;
     if (!windows_add(&evaluating, at, used, error)) {
       return false;
     }
-    const int64_t counted = feed_masks(feed) ? feed_counted(feed) : used;
-    weight += (double)counted;
     result->windows += used;
-    result->tokens += feed_masks(feed) ? counted : used * feed_sequence(feed);
   }
   result->batches = evaluating.batches;
-  result->loss = weight > 0 ? evaluating.sum / weight : NAN;
+  result->tokens = evaluating.tokens;
+  result->bytes = evaluating.bytes;
+  number_end(&evaluating.loss);
+  result->loss = evaluating.loss.value;
   for (int i = 0; i < shown->count; i++) {
-    shown->at[i].value = weight > 0 ? shown->at[i].sum / weight : NAN;
+    number_end(&shown->at[i]);
   }
   result->seconds = clock_seconds() - start;
   return true;
@@ -95,6 +130,7 @@ const char *evaluate_unit(LossUnit unit) {
   return units[unit];
 }
 
-double evaluate_bits_per_byte(double loss, const Data *data) {
-  return loss / log(2) / data_facts(data).bytes_per_token;
+double evaluate_bits_per_byte(const Evaluation *evaluation) {
+  const bool known = evaluation->unit == LOSS_NATS && evaluation->bytes > 0;
+  return known ? evaluation->loss / log(2) * (double)evaluation->tokens / (double)evaluation->bytes : NAN;
 }

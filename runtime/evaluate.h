@@ -8,7 +8,8 @@
 typedef struct {
   double loss;  // NaN if there was nothing to evaluate
   LossUnit unit;
-  int64_t batches, windows, tokens;
+  int64_t batches, windows, tokens;  // tokens: targets that count
+  int64_t bytes;                     // of text, of these tokens; -1: not known
   double seconds;
 } Evaluation;
 
@@ -22,6 +23,7 @@ bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit,
 // "nats per token", "a sum over the tokens of a batch", "without a unit" or "nats per token and other terms".
 const char *evaluate_unit(LossUnit unit);
 
-double evaluate_bits_per_byte(double loss, const Data *data);
+// NaN: the loss is not in nats per token, or nobody knows the text of the tokens.
+double evaluate_bits_per_byte(const Evaluation *evaluation);
 
 #endif

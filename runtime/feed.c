@@ -18,7 +18,7 @@ typedef struct {
 
 typedef struct {  // what data can feed
   const char *name, *meaning;
-  bool token;  // values are tokens: an index must cover them all
+  bool token, counts;  // values are tokens: an index must cover them all
   void (*fill)(const Row *row, double *values);
 } Rule;
 
@@ -56,7 +56,7 @@ static void fill_share(const Row *row, double *values) {
 }
 
 static const Rule rules[] = {
-#define FED(name, meaning, token) {#name, meaning, token, fill_##name},
+#define FED(name, meaning, token, counts) {#name, meaning, token, counts, fill_##name},
 #include "compiler/plan/fed.def"
 #undef FED
 };
@@ -78,6 +78,7 @@ struct Feed {
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
+  int64_t bytes;        // of text, of what was validated with last; -1: not known
   int64_t bound;        // tokens must be below it, which the data does not know; 0: it does
   bool masks, flagged;  // there is an input for which flags are read
   int microbatches;     // that the program multiplies sums over its rows by
@@ -200,7 +201,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
     return error_set(error, 1, "the input '%s' has type %s, which the data cannot write", input->name,
                      element_type_name(input->type));
   }
-  feed->masks |= column->rule->fill == fill_mask || column->rule->fill == fill_share;
+  feed->masks |= column->rule->counts;
   feed->flagged |= feed->masks || column->rule->fill == fill_doc;
   return column->slot || error_set(error, 3, "no memory for the input '%s'", input->name);
 }
@@ -316,6 +317,20 @@ int64_t feed_counted(const Feed *feed) {
   return counted;
 }
 
+int64_t feed_bytes(const Feed *feed) {
+  return feed->bytes;
+}
+
+// Of the targets of row k, of one source.
+static void count_bytes(Feed *feed, const Data *part, int64_t k) {
+  const int64_t at = k * (feed->sequence + 1);
+  for (int64_t i = 1; feed->bytes >= 0 && i <= feed->sequence; i++) {
+    const bool counts = !feed->masks || feed->flags[at + i] & TOKEN_ANSWER;
+    const int64_t bytes = counts ? data_token_bytes(part, feed->windows[at + i]) : 0;
+    feed->bytes = bytes < 0 ? -1 : feed->bytes + bytes;
+  }
+}
+
 static bool feed_write(Feed *feed, Session *session, Error *error) {
   const int64_t counted = feed->masks ? feed_counted(feed) : 0;
   const double share = counted > 0 ? 1 / ((double)counted * feed->microbatches) : 0;
@@ -366,6 +381,7 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
 
 bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error) {
   const int64_t rows = feed_rows(feed);
+  feed->bytes = 0;
   for (int64_t k = 0; k < rows; k++) {
     feed->used[k] = k < count || !feed->masks;
     int64_t number = first + k % count;
@@ -375,6 +391,9 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count,
         (feed->bound && !data_check_validation(part, number, window, feed->bound, error)) ||
         (feed->flagged && !data_validation_flags(part, number, window, feed_flags(feed, k), error))) {
       return false;
+    }
+    if (k < count) {
+      count_bytes(feed, part, k);
     }
   }
   return feed_write(feed, session, error);

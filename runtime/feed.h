@@ -19,7 +19,7 @@ int64_t feed_rows(const Feed *feed);      // of all slots together
 int64_t feed_sequence(const Feed *feed);  // positions of a row
 bool feed_masks(const Feed *feed);        // the program has a mask, so rows can be switched off
 int64_t feed_counted(const Feed *feed);   // targets of the newest batch that the mask counts
-                                          // mask, so rows can be switched off
+int64_t feed_bytes(const Feed *feed);     // of text, of these targets or of all, each window once; below 0: not known
 
 // Writes training samples (batch - 1) * rows + k for each row k.
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);

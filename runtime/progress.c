@@ -268,12 +268,12 @@ void progress_precision(Log *log, const ProgressFacts *facts, int64_t step) {
   }
 }
 
-static void progress_evaluation(Log *log, const Data *data, int64_t step, const char *name,
-                                const Evaluation *evaluation, const ShownList *shown) {
+static void progress_evaluation(Log *log, int64_t step, const char *name, const Evaluation *evaluation,
+                                const ShownList *shown) {
   Buffer outputs = {0};
   char time[32], bytes[64] = "";
-  if (isfinite(data_facts(data).bytes_per_token)) {  // else nobody knows which text the tokens are
-    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation->loss, data));
+  if (evaluation->bytes > 0) {  // else nobody knows which text the tokens are
+    snprintf(bytes, sizeof bytes, ", %.4f bits per byte", evaluate_bits_per_byte(evaluation));
   }
   if (evaluation->tokens == 0 && evaluation->windows > 0) {
     log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld%s%s: no answers in %lld windows, so no loss", (long long)step,
@@ -304,8 +304,7 @@ void progress_validation(Log *log, const Validation *validation, int64_t step, c
   static const ShownList none = {0};
   Buffer outputs = {0};
   for (int i = 0; i < validation->count; i++) {
-    progress_evaluation(log, validation->data[i], step, validation->name[i], &validation->result[i],
-                        validation->count == 1 ? shown : &none);
+    progress_evaluation(log, step, validation->name[i], &validation->result[i], validation->count == 1 ? shown : &none);
   }
   if (validation->count > 1 && all->tokens > 0) {
     add_shown(&outputs, shown);

@@ -18,7 +18,7 @@ static bool key_taken(const char *name) {
   return strncmp(name, "val_", 4) == 0;
 }
 
-static bool list_add(ShownList *list, const char *name, int of, const char *prefix) {
+static bool list_add(ShownList *list, const char *name, int of, PlanWeighing weighing, const char *prefix) {
   const char *apart = !*prefix && key_taken(name) ? "output." : prefix;
   const int more = of > 0 ? of : 1;
   Shown *longer = realloc(list->at, sizeof *list->at * ((size_t)list->count + (size_t)more));
@@ -33,7 +33,8 @@ static bool list_add(ShownList *list, const char *name, int of, const char *pref
       return false;
     }
     snprintf(key, size, "%s%s", apart, name);
-    list->at[list->count++] = (Shown){name, key, i, of, NAN, 0};
+    list->at[list->count++] =
+        (Shown){.name = name, .key = key, .index = i, .of = of, .value = NAN, .weighing = weighing};
   }
   return true;
 }
@@ -41,7 +42,7 @@ static bool list_add(ShownList *list, const char *name, int of, const char *pref
 static bool list_make(ShownList *list, const char *const *names, int count, const char *prefix, Error *error) {
   *list = (ShownList){0};
   for (int i = 0; i < count; i++) {
-    if (!list_add(list, names[i], 0, prefix)) {
+    if (!list_add(list, names[i], 0, WEIGH_SAMPLES, prefix)) {
       return error_set(error, 3, "no memory for %d outputs", count);
     }
   }
@@ -55,7 +56,8 @@ bool shown_open(ShownList *list, const Session *session, ProgramKind program, co
   for (int i = 0; i < count; i++) {
     int64_t rank;
     const PlanOutput *output = session_find_output(session, program, names[i], &rank);
-    if (!list_add(list, names[i], output->axis_count > 0 ? (int)output->size[0] : 0, prefix)) {
+    const int numbers = output->axis_count > 0 ? (int)output->size[0] : 0;
+    if (!list_add(list, names[i], numbers, output->weighing, prefix)) {
       return error_set(error, 3, "no memory for %d outputs", count);
     }
   }

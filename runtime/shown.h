@@ -9,7 +9,8 @@ typedef struct {
   char *key;         // what it is called in metrics and events
   int index, of;  // the number is that of a vector of so many, which stand one after the other; of 0: it is one alone
   double value;   // NaN: not known
-  double sum;     // over batches of an evaluation
+  PlanWeighing weighing;
+  double sum, weight;  // over batches of an evaluation
 } Shown;
 
 typedef struct {

@@ -7,7 +7,7 @@
 #include "runtime/trainer.h"
 
 int64_t trainer_batches(const Trainer *t) {
-  return t->plan->run.eval_batches * t->plan->programs[PROGRAM_TRAIN].slots;
+  return validation_limit(t->plan, t->plan->run.eval_batches);
 }
 
 bool trainer_evaluate(Trainer *t, Error *error) {

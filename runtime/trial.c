@@ -101,9 +101,9 @@ bool trial_step(Trial *trial, int64_t step, double *loss, Error *error) {
 }
 
 bool trial_validate(Trial *trial, ShownList *shown, double *loss, Error *error) {
-  const Plan *plan = trial->set->plans[0];
   Evaluation evaluation = {.loss = NAN};
-  const int64_t batches = plan->run.eval_batches * plan->programs[PROGRAM_TRAIN].slots;
+  const Plan *plan = trial->set->plans[0];
+  const int64_t batches = validation_limit(plan, plan->run.eval_batches);
   const bool any = trial->validation.count > 0;
   const bool done = !any || ((!shown || shown_open(shown, &trial->session, PROGRAM_EVALUATE, "val_", error)) &&
                              validation_run(&trial->validation, &trial->session, batches, shown, &evaluation, error));

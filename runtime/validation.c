@@ -26,6 +26,11 @@ void validation_close(Validation *validation) {
   *validation = (Validation){0};
 }
 
+int64_t validation_limit(const Plan *plan, int64_t batches) {
+  const int64_t slots = plan->programs[PROGRAM_TRAIN].slots;
+  return batches <= INT64_MAX / slots ? batches * slots : 0;
+}
+
 bool validation_run(Validation *validation, Session *session, int64_t limit, ShownList *shown, Evaluation *all,
                     Error *error) {
   double sum = 0;
@@ -51,6 +56,7 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
     all->batches += one->batches;
     all->windows += one->windows;
     all->tokens += one->tokens;
+    all->bytes = all->bytes < 0 || one->bytes < 0 ? -1 : all->bytes + one->bytes;
     all->seconds += one->seconds;
   }
   for (int k = 0; k < outputs; k++) {

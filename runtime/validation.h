@@ -14,6 +14,8 @@ typedef struct {                     // zero-initialise
 
 bool validation_open(Validation *validation, const PlanSet *set, const Data *data, Error *error);
 void validation_close(Validation *validation);
+// Batches of an evaluation, which are of one microbatch each, for so many of the recipe's; 0 is no limit.
+int64_t validation_limit(const Plan *plan, int64_t batches);
 // evaluate_run of each, `limit` batches of each; `all` is what they are together: the mean of their losses, each
 // counted once but for those without an answer in these batches (tokens 0), and sums. `shown`, where it is not NULL,
 // gets the means of outputs in the same way.

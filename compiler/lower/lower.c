@@ -255,6 +255,7 @@ static void lower_output(Lower *l, const Node *node) {
   }
   PlanOutput output = {.name = node->text,
                        .type = graph_value(l->graph, value)->type,
+                       .weighing = (PlanWeighing)node->integer,
                        .axis_count = shape.count,
                        .place = place_of(l, &storage)};
   for (int i = 0; i < shape.count; i++) {

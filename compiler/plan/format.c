@@ -218,6 +218,7 @@ static void code_input(Codec *codec, PlanInput *input) {
 static void code_output(Codec *codec, PlanOutput *output) {
   code_name(codec, &output->name);
   code_type(codec, &output->type);
+  CODE_ENUM(codec, output->weighing, PlanWeighing, WEIGH_COUNTED + 1);
   code_axes(codec, &output->axis_count, output->axis, output->size);
   code_sizes(codec, output->stride, output->axis_count);
   code_place(codec, &output->place);
@@ -235,7 +236,7 @@ static void code_program(Codec *codec, PlanProgram *program) {
   for (int i = 0; i < program->input_count; i++) {
     code_input(codec, &program->inputs[i]);
   }
-  CODE_ARRAY(codec, program->outputs, program->output_count, 20);
+  CODE_ARRAY(codec, program->outputs, program->output_count, 21);
   for (int i = 0; i < program->output_count; i++) {
     code_output(codec, &program->outputs[i]);
   }

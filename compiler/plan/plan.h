@@ -11,7 +11,7 @@
 #include "compiler/ir/kernel.h"
 #include "compiler/ir/types.h"
 
-enum { PLAN_VERSION = 25, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 26, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
 enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
@@ -200,9 +200,17 @@ typedef struct {     // what the host writes before a program runs
   Place place;                  // slot s begins at offset + s * slot_stride
 } PlanInput;
 
+// How an evaluation weighs what its batches have of an output.
+typedef enum {
+  WEIGH_SAMPLES,  // a mean or a sum over samples: by samples, and some may be taken away again
+  WEIGH_BATCHES,  // anything else that samples have together, such as their largest: never less than nothing
+  WEIGH_COUNTED,  // it reads an input that says which targets count: by those
+} PlanWeighing;
+
 typedef struct {     // what the host reads after it: whole, and the same on every rank that has it
   const char *name;  // loss, grad_norm, lr, skipped, or an output of the model
   ElementType type;
+  PlanWeighing weighing;
   int axis_count;
   const char *axis[PLAN_MAX_AXES];
   int64_t size[PLAN_MAX_AXES], stride[PLAN_MAX_AXES];

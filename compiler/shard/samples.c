@@ -145,6 +145,41 @@ static NodeId misfit(Check *check, ValueId value) {
   return -1;
 }
 
+// Does an input reach it that says which targets count?
+static bool is_counted(Check *check, ValueId value) {
+  static const struct {
+    const char *name;
+    bool counts;
+  } fed[] = {
+#define FED(name, meaning, token, counts) {#name, counts},
+#include "compiler/plan/fed.def"
+#undef FED
+  };
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  bool found = false;
+  mark_cone(check, value);
+  for (int i = 0; i < nodes->count && !found; i++) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    for (size_t k = 0; check->cone[nodes->at[i]] && node->op == OP_INPUT && k < sizeof fed / sizeof *fed; k++) {
+      found |= fed[k].counts && strcmp(node->text, fed[k].name) == 0;
+    }
+  }
+  return found;
+}
+
+// Says of each output how an evaluation weighs it.
+static void weigh_outputs(Check *check) {
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    Node *node = graph_node(check->graph, nodes->at[i]);
+    if (node->op == OP_OUTPUT) {
+      node->integer = is_counted(check, node->operands[0])    ? WEIGH_COUNTED
+                      : misfit(check, node->operands[0]) >= 0 ? WEIGH_BATCHES
+                                                              : WEIGH_SAMPLES;
+    }
+  }
+}
+
 static void note_left_out(const Check *check, const Node *output, NodeId at) {
   Diag *diag = check->c->diag;
   const bool mixed = samples_of(check->table, output->operands[0]).kind == SAMPLES_MIXED;  // so a step has none
@@ -494,12 +529,17 @@ bool pass_samples(Compilation *c) {
     if (c->samples) {
       postpone(&check);
     }
+    if (c->program == PROGRAM_EVALUATE) {
+      check.table = samples_infer(c->arena, c->graph, 1, false, NULL);
+      weigh_outputs(&check);
+    }
     return true;
   }
   const GraphPlace place = graph_place(c->graph);
   check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);
   if (!training) {
     leave_out_outputs(&check);
+    weigh_outputs(&check);
   }
   bool good = (!training || has_batch(&check)) && check_effects(&check) && check_tensors(&check);
   if (good && training) {

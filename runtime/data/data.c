@@ -331,28 +331,6 @@ static bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t 
   return true;
 }
 
-// How long tokens are: of a file of tokens as many as are quickly read, from the validation part on.
-static bool bytes_count(Data *data, Error *error) {
-  enum { PIECE = 1024, MOST = 1 << 20 };
-  int32_t tokens[PIECE], length;
-  const int64_t first = data->train_tokens < data->tokens ? data->train_tokens : 0;
-  int64_t bytes = 0, seen = 0;
-  data->bytes_per_token = data->text ? (double)data->bytes / (double)data->tokens : data->byte_tokens ? 1 : NAN;
-  for (int64_t at = first; !data->text && data->tokenizer && at < data->tokens && seen < MOST; at += PIECE) {
-    const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
-    if (!data_tokens(data, at, count, tokens, error)) {
-      return false;
-    }
-    for (int64_t i = 0; i < count; i++) {
-      tokenizer_bytes(data->tokenizer, tokens[i], &length);
-      bytes += length;
-    }
-    seen += count;
-  }
-  data->bytes_per_token = seen > 0 ? (double)bytes / (double)seen : data->bytes_per_token;
-  return true;
-}
-
 bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   char path[PATH_MAX];
   int kind;
@@ -385,7 +363,7 @@ bool data_source_open(const DataOptions *options, Data **data, Error *error) {
       !(options->like ? tokenizer_shared(options->like->tokenizer, &made->tokenizer)
                       : data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error)) ||
       !data_read_file(made, kind, &told, options->base, error) ||
-      !data_split(made, options->validation_fraction, error) || !bytes_count(made, error)) {
+      !data_split(made, options->validation_fraction, error)) {
     data_close(made);
     return false;
   }
@@ -457,7 +435,6 @@ DataFacts data_facts(const Data *data) {
       .separator = separator,
       .documents = documents,
       .answers = answers,
-      .bytes_per_token = data->bytes_per_token,
   };
 }
 
@@ -553,6 +530,15 @@ bool data_train_window(const Data *data, int64_t sample, int32_t *tokens, Error 
 
 bool data_validation_window(const Data *data, int64_t window, int32_t *tokens, Error *error) {
   return data_read(data, data->train_tokens + window * data->sequence, tokens, error);
+}
+
+int64_t data_token_bytes(const Data *data, int32_t token) {
+  int32_t length = data->text || data->byte_tokens || data->chat ? 1 : -1;
+  if (data->tokenizer) {
+    tokenizer_bytes(data->tokenizer, token, &length);
+    length = token == tokenizer_end(data->tokenizer) ? 0 : length;
+  }
+  return length;
 }
 
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at) {

@@ -23,12 +23,11 @@ typedef struct {
   int64_t bytes, tokens;
   int64_t train_tokens, validation_tokens;
   int64_t train_windows, validation_windows;
-  int32_t token_kinds;     // tokens are below this, or should be; 0: not known
-  bool unchecked;          // tokens come from elsewhere, and data_check must be asked
-  bool documents;          // it is known where documents end
-  bool answers;            // and which tokens are of answers
-  int32_t separator;       // the one token that documents are told to end with; -1: none
-  double bytes_per_token;  // NAN: not known
+  int32_t token_kinds;  // tokens are below this, or should be; 0: not known
+  bool unchecked;       // tokens come from elsewhere, and data_check must be asked
+  bool documents;       // it is known where documents end
+  bool answers;         // and which tokens are of answers
+  int32_t separator;    // the one token that documents are told to end with; -1: none
 } DataFacts;
 
 typedef struct {
@@ -81,6 +80,8 @@ bool data_check_validation(const Data *data, int64_t window, const int32_t *toke
 bool data_check_begin(const Data *data, int64_t bound, Error *error);
 
 // True if a document ends before tokens[at] (documents.h). Not of chats, which know by themselves: TOKEN_BEGINS.
+// Bytes of text that the token stands for; 0: it ends a document; -1: not known.
+int64_t data_token_bytes(const Data *data, int32_t token);
 bool data_document_begins(const Data *data, const int32_t *tokens, int64_t at);
 
 // Of each token of a window that was read: TOKEN_ANSWER, TOKEN_BEGINS (chat.h). Where nothing says which tokens are

@@ -42,7 +42,6 @@ struct Data {
   int64_t sequence;
   int64_t shift_range;  // epoch offsets are in [0, shift_range)
   uint64_t seed;
-  double bytes_per_token;
 };
 
 // One source; `options` names no mix and no file in its place.

@@ -25,11 +25,8 @@ typedef struct {
 // Sums of the parts, and whose each sample is.
 static bool mix_finish(Data *data, const double *weights, Error *error) {
   double *windows = malloc(sizeof *windows * (size_t)(data->part_count + 1));
-  data->bytes_per_token = 0;
-  int64_t weighed = 0;
   for (int i = 0; windows && i < data->part_count; i++) {
     const Data *part = data->parts[i];
-    const int64_t weight = part->tokens - part->train_tokens > 0 ? part->tokens - part->train_tokens : 1;
     windows[i] = (double)part->validation_windows;
     data->bytes += part->bytes;
     data->tokens += part->tokens;
@@ -37,10 +34,7 @@ static bool mix_finish(Data *data, const double *weights, Error *error) {
     data->train_windows += part->train_windows;
     data->validation_windows += part->validation_windows;
     data->kinds = part->kinds > data->kinds ? part->kinds : data->kinds;
-    data->bytes_per_token += part->bytes_per_token * (double)weight;
-    weighed += weight;
   }
-  data->bytes_per_token /= (double)weighed;
   const bool done = windows && shares_set(&data->train, weights, data->part_count) &&
                     shares_set(&data->validation, windows, data->part_count);
   free(windows);

@@ -1,0 +1,128 @@
+#!/bin/bash
+# evaluations.sh: an evaluation says the same however many windows a batch has, and what it says is of its own tokens.
+. "${ROOT:?}/tests/cli/lib.sh"
+
+# said KEY...: these numbers of the evaluation in `out`
+said() {
+  local key
+  for key in "$@"; do
+    sed -n "s/.*\"$key\":\([-+0-9.e]*\)[,}].*/\1/p" out
+  done
+}
+
+# close WHAT A B: as near as sums in another order are
+close() {
+  awk -v a="$2" -v b="$3" 'BEGIN { exit !(a != "" && b != "" && a - b < 2e-6 && b - a < 2e-6) }' || die "$1: $2 is not $3"
+}
+
+# What samples have together, as a largest loss, or a mean of what a condition leaves, is no mean of samples: a batch
+# is not taken away from it again, so it stays among the numbers that there are.
+head -c 11358 "$ROOT/LICENSE" > text.txt
+{ printf '%17s' ''; head -c 4000 text.txt | tail -c 96; } > seven.txt  # windows, the first of which has blanks alone
+cat > pad.mdl << 'EOF'
+import std.nn;
+model pad {
+  axis batch, seq, vocab = 256, out = 256;
+  input tokens, targets: index(vocab)[batch, seq];
+  logits = embedding(tokens over vocab to out, name = table)[out -> vocab];
+  ce = cross_entropy(logits, targets over vocab);
+  loss = masked_mean(ce, targets != 32);
+  output most = max(ce);
+  output plain = mean(ce);
+}
+recipe pad {
+  model pad();
+  data text("text.txt", tokenizer = bytes);
+  validation text("seven.txt", tokenizer = bytes);
+  batch = 8; seq = 16; steps = 1; eval_batches = 0; seed = 3;
+  optimizer adamw(lr = 1e-9);
+}
+EOF
+for batch in 1 5 7 8; do
+  train pad.mdl --out "pad-$batch" --set batch=$batch
+  expect 0 "$MDL" eval "pad-$batch" --json
+  said loss most plain > "of-$batch"
+done
+for number in 1 2 3; do
+  close "what seven windows have, in a batch of eight" "$(sed -n ${number}p of-7)" "$(sed -n ${number}p of-8)"
+done
+close "a mean of samples in batches of one" "$(sed -n 3p of-1)" "$(sed -n 3p of-7)"
+close "a mean of samples in batches of five" "$(sed -n 3p of-5)" "$(sed -n 3p of-7)"
+awk 'NR == FNR { most = $1; next } FNR == 2 { exit !($1 <= most + 1e-6) }' <(sed -n 2p of-7) of-5 ||
+  die "a largest loss of $(sed -n 2p of-5), where none is above $(sed -n 2p of-7)"
+
+# Beside a mask: the loss is of the answers, and an output that does not read the mask is of all windows, once each.
+for i in 1 2 3 4 5 6; do
+  echo "{\"messages\": [{\"role\": \"user\", \"content\": \"What is $i$i$i?\"}, {\"role\": \"assistant\", \"content\": \"It is the number $i, three times.\"}]}"
+done > talks.jsonl
+cat > chat.mdl << 'EOF'
+import std.nn;
+model told {
+  axis batch, seq, vocab = 256, embed = 16;
+  input tokens, targets: index(vocab)[batch, seq];
+  input share: real[batch, seq];
+  logits = linear(embedding(tokens over vocab to embed, name = table) over embed to vocab, name = head);
+  ce = cross_entropy(logits, targets over vocab);
+  loss = sum(ce * share);
+  output plain = mean(ce);
+}
+recipe told {
+  model told();
+  data chat("talks.jsonl", tokenizer = bytes);
+  validation chat("talks.jsonl", tokenizer = bytes);
+  allow E053;
+  batch = 1; seq = 32; steps = 1; eval_batches = 0; seed = 3;
+  optimizer adamw(lr = 1e-9);
+}
+EOF
+for batch in 1 6 64; do
+  train chat.mdl --out "chat-$batch" --set batch=$batch
+  expect 0 "$MDL" eval "chat-$batch" --json
+  said loss plain bits_per_byte > "of-$batch"
+  said windows tokens > "count-$batch"
+done
+for batch in 6 64; do
+  same "windows and tokens" "$(cat count-1)" "$(cat count-$batch)"
+  for number in 1 2 3; do
+    close "beside a mask, in batches of $batch" "$(sed -n ${number}p of-1)" "$(sed -n ${number}p of-$batch)"
+  done
+done
+
+# A limit is of batches of the recipe, whatever microbatches an evaluation has of them.
+cat > plain.mdl << 'EOF'
+import std.nn;
+model plain {
+  axis batch, seq, vocab = 256, embed = 16;
+  input tokens, targets: index(vocab)[batch, seq];
+  logits = linear(embedding(tokens over vocab to embed, name = table) over embed to vocab, name = head);
+  loss = mean(cross_entropy(logits, targets over vocab));
+}
+layout four { microbatches = 4; }
+recipe plain {
+  model plain();
+  data text("text.txt", tokenizer = bytes);
+  batch = 8; seq = 32; steps = 1; eval_batches = 0; seed = 3;
+  optimizer adamw(lr = 1e-9);
+}
+EOF
+for layout in single four; do
+  train plain.mdl --out "limit-$layout" --layout $layout
+  expect 0 "$MDL" eval "limit-$layout" --batches 2 --json
+  same "windows of two batches under $layout" 16 "$(said windows)"
+done
+
+# Bits per byte are of the bytes that were evaluated, however long tokens are elsewhere, in text as in its tokens.
+{ for _ in $(seq 600); do printf 'information '; done; for _ in $(seq 250); do printf 'x y z w '; done; } > skew.txt
+expect 0 "$MDL" data train-tokenizer skew.txt -o skew.json --vocab 300
+expect 0 "$MDL" data encode skew.txt -o skew.bin --tokenizer skew.json
+sed -e 's/vocab = 256/vocab = 300/' \
+  -e 's/  data text(.*/  data text("skew.txt", tokenizer = "skew.json");\n  validation = 0.2;/' plain.mdl > skew.mdl
+sed 's/text("skew.txt"/tokens("skew.bin"/' skew.mdl > skewed.mdl
+for text in skew skewed; do
+  train $text.mdl --out "run-$text"
+  expect 0 "$MDL" eval "run-$text" --json
+  said loss bits_per_byte > "of-$text"
+done
+same "of text and of its tokens" "$(cat of-skew)" "$(cat of-skewed)"
+awk 'NR == 1 { loss = $1 } NR == 2 { bytes = loss / log(2) / $1; exit !(bytes > 1.5 && bytes < 2.5) }' of-skew ||
+  die "tokens at the end of the text are of two bytes, and not of $(cat of-skew)"
