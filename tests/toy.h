@@ -104,6 +104,7 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
       program->output_count = p == PROGRAM_TRAIN ? TOY_OUTPUTS : 1;
       for (int i = 0; i < program->output_count; i++) {
         program->outputs[i] = (PlanOutput){.name = names[i],
+                                           .weighing = mask ? WEIGH_COUNTED : WEIGH_SAMPLES,
                                            .type = i == TOY_SKIPPED ? TYPE_BOOL : TYPE_F32,
                                            .place = {.arena = ARENA_HOST, .offset = 4 * i}};
       }
