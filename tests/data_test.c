@@ -6,6 +6,7 @@
 // cmocka.h wants the four above first.
 #include <cmocka.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "runtime/data/shares.h"
@@ -425,6 +426,76 @@ static void test_mix(void **state) {
   expect_open_error((DataOptions){.path = "a\t1\ttext\tbytes\tno-file\n", .kind = "mix", .sequence = 8}, "no-file");
 }
 
+// The index of `count` tokens of this type, in one sequence, cut to `size` bytes.
+static void index_file(const char *name, int64_t count, char type, size_t size) {
+  const int64_t one = 1, numbers[] = {1, 2}, marks[] = {0, 0, 1};
+  const int32_t length = (int32_t)count;
+  char bytes[62] = "MMIDIDX\0";
+  memcpy(bytes + 9, &one, 8);
+  bytes[17] = type;
+  memcpy(bytes + 18, numbers, 16);
+  memcpy(bytes + 34, &length, 4);
+  memcpy(bytes + 38, marks, 24);
+  text_file(name, bytes, size);
+}
+
+// Opens data while so many files more can be open at a time.
+static void expect_limit_error(DataOptions options, int more, const char *words) {
+  const int next = dup(0);
+  close(next);
+  struct rlimit kept, few;
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+  few = kept;
+  few.rlim_cur = (rlim_t)(next + more);
+  Data *data = NULL;
+  Error error = {0};
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+  const bool opened = data_open(&options, &data, &error);
+  assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+  assert_false(opened);
+  if (!strstr(error.text, words)) {
+    fail_msg("expected '%s' in: %s", words, error.text);
+  }
+}
+
+// What takes the place of a mix is text only where it certainly is no file of tokens.
+static void test_in_place_of_a_mix(void **state) {
+  (void)state;
+  char mix[512], tokens[128], index[128], bytes[200];
+  const char *one = counted_file(3000);
+  snprintf(mix, sizeof mix, "one\t3\ttext\tbytes\t%s\nmany\t1\ttext\tbytes\t%s.too\n", one, one);
+  snprintf(index, sizeof index, "%s/pair.idx", directory);
+  memset(bytes, 'a', sizeof bytes);
+  snprintf(tokens, sizeof tokens, "%s", text_file("pair.bin", bytes, sizeof bytes));
+  DataOptions options = {.path = mix, .kind = "mix", .tokenizer = "bytes", .file = tokens, .sequence = 8};
+  Error error = {0};
+  Data *data = NULL;
+  assert_true(data_open(&options, &data, &error));  // no index: text
+  assert_false(data_facts(data).unchecked);
+  data_close(data);
+  index_file("pair.idx", 100, 8, 62);
+  for (int i = 0; i < 2; i++) {
+    options.file = i ? index : tokens;
+    assert_true(data_open(&options, &data, &error));
+    assert_true(data_facts(data).unchecked);
+    assert_int_equal(data_facts(data).tokens, 100);
+    data_close(data);
+  }
+  expect_limit_error(options, 1, "Too many open files");  // the index beside it cannot be read
+  for (int i = 0; i < 2; i++) {
+    options.file = i ? index : tokens;
+    index_file("pair.idx", 100, 8, 55);
+    expect_open_error(options, "pair.idx says at byte 18 that it has 1 sequences");
+    index_file("pair.idx", 100, 5, 62);
+    expect_open_error(options, "pair.idx says at byte 17 that tokens have type 5");
+    text_file("pair.idx", "", 0);
+    expect_open_error(options, "pair.idx");
+  }
+  const int32_t header[] = {20240520, 2};
+  options.file = text_file("cut.tokens", (const char *)header, sizeof header);
+  expect_open_error(options, "cut.tokens begins like a token file of llm.c, but has version 2");
+}
+
 // A pass over the files of a pattern has each window of each file once, and the last part of each is validated with.
 static void test_pattern(void **state) {
   (void)state;
@@ -458,6 +529,7 @@ static void test_pattern(void **state) {
     assert_true(had[i] >= windows - 1 && had[i] <= windows + 1 && windows > 0);
   }
   data_close(data);
+  expect_limit_error((DataOptions){.path = pattern, .sequence = 8}, 0, "Too many open files; `ulimit -n` allows more");
   snprintf(pattern, sizeof pattern, "%s/part-?.none", directory);
   expect_open_error((DataOptions){.path = pattern, .sequence = 8}, "no file fits this pattern");
   expect_open_error((DataOptions){.path = "/*/*/*", .sequence = 8}, "at most 2 names of a path");
@@ -495,6 +567,7 @@ int main(void) {
       cmocka_unit_test(test_evaluation),
       cmocka_unit_test(test_shares),
       cmocka_unit_test(test_mix),
+      cmocka_unit_test(test_in_place_of_a_mix),
       cmocka_unit_test(test_pattern),
       cmocka_unit_test(test_text_that_shrinks),
   };

@@ -1,23 +1,22 @@
 // data.c: files of text, chats and tokens, and the order of samples.
 #include "runtime/data/data.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/chat.h"
 #include "runtime/data/data_internal.h"
-#include "runtime/data/files.h"
+#include "runtime/data/find.h"
 #include "runtime/data/foreign_text.h"
 #include "runtime/data/order.h"
 #include "runtime/data/reader.h"
-#include "runtime/hub.h"
 #include "runtime/io.h"
 
 static const struct {  // what a recipe can name
@@ -33,54 +32,6 @@ enum { KIND_COUNT = sizeof kinds / sizeof *kinds };
 enum { ENCODE_PIECE = 1 << 20 };
 #define ENCODE_MOST (INT64_C(2) << 30)  // bytes of a text that is encoded when a run begins
 
-static const char data_file[] = DATA_FILE, validation_file[] = VALIDATION_FILE, tokenizer_file[] = "tokenizer";
-
-// What to do where there is no such file.
-static const char *remedy_of(const char *what) {
-  return what == data_file         ? "; --data FILE names another"
-         : what == validation_file ? "; `validation` of the recipe names it, and --data FILE leaves it as it is"
-         : what == tokenizer_file  ? "; a tokenizer is a file, and nothing is downloaded"
-                                   : "";
-}
-
-// Where a file of the recipe is: the path, or base/path where it is relative and not there.
-static bool file_find(const char *what, const char *path, const char *base, char found[PATH_MAX], Error *error) {
-  char joined[PATH_MAX] = "";
-  const bool there = access(path, F_OK) == 0;
-  const bool beside = !there && errno == ENOENT && path[0] != '/' && base && *base;
-  if (beside && snprintf(joined, sizeof joined, "%s/%s", base, path) >= (int)sizeof joined) {
-    return error_set(error, 1, "the path is too long: %s/%s", base, path);  // cut short it would be another
-  }
-  if (beside && access(joined, F_OK) != 0) {
-    const bool tokenizer = what == tokenizer_file;
-    char hint[HUB_HINT_MAX];
-    return error_set(
-        error, 1, "the %s %s is neither in the working directory nor beside the text (%s)%s%s", what, path, joined,
-        tokenizer && *hub_hint(path, "the tokenizer is ", "/tokenizer.json", "tokenizer.json", hint) ? hint
-                                                                                                     : remedy_of(what),
-        (what == data_file || what == validation_file) && *hub_hint(path, "", "", NULL, hint)
-            ? "; nothing is downloaded: of a data set of the Hugging Face hub, save its text or JSON lines "
-              "first"
-            : "");
-  }
-  return snprintf(found, PATH_MAX, "%s", *joined ? joined : path) < PATH_MAX ||
-         error_set(error, 1, "the path is too long: %s", path);
-}
-
-bool data_place(const char *path, const char *base, char placed[PATH_MAX]) {
-  char found[PATH_MAX];
-  Error ignored;
-  if (files_pattern(path, base)) {
-    return files_place(path, base, placed);
-  }
-  return *path && file_find("file", path, base, found, &ignored) && realpath(found, placed);
-}
-
-static bool unreadable(const char *what, const char *path, Error *error) {
-  const char *remedy = errno == ENOENT ? remedy_of(what) : errno == EMFILE ? "; `ulimit -n` allows more files" : "";
-  return error_set(error, errno == ENOMEM ? 3 : 1, "cannot read the %s %s: %s%s", what, path, strerror(errno), remedy);
-}
-
 // Data.path and fd are set.
 static bool data_find(Data *data, const char *what, const char *path, const char *base, Error *error) {
   char found[PATH_MAX];
@@ -88,12 +39,12 @@ static bool data_find(Data *data, const char *what, const char *path, const char
   if (!path || !*path) {
     return error_set(error, 1, "the recipe names no data; write `data text(\"corpus.txt\")` or give --data FILE");
   }
-  if (!file_find(what, path, base, found, error)) {
+  if (!find_file(what, path, base, found, error)) {
     return false;
   }
   data->fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (data->fd < 0 || fstat(data->fd, &info) != 0) {
-    return unreadable(what, path, error);
+    return find_unreadable(what, path, error);
   }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the %s %s is not a regular file; data is read at random places", what, path);
@@ -107,7 +58,7 @@ bool data_tokenizer(const char *name, const char *base, Tokenizer **tokenizer, E
   char path[PATH_MAX];
   *tokenizer = NULL;
   return !name || strcmp(name, TOKENIZER_BYTES) == 0 || strcmp(name, TOKENIZER_NONE) == 0 ||
-         (file_find(tokenizer_file, name, base, path, error) && tokenizer_open(path, tokenizer, error));
+         (find_file(TOKENIZER_FILE, name, base, path, error) && tokenizer_open(path, tokenizer, error));
 }
 
 static int64_t windows_of(int64_t tokens, int64_t sequence) {
@@ -125,7 +76,7 @@ static bool kind_find(const char *kind, int *found, Error *error) {
 
 static bool ends_with(const char *path, const char *ending) {
   const size_t length = strlen(path), end = strlen(ending);
-  return length > end && strcmp(path + length - end, ending) == 0;
+  return length > end && strcasecmp(path + length - end, ending) == 0;
 }
 
 // JSON in the place of text would be learned with all its braces.
@@ -232,16 +183,23 @@ static bool mask_check(const Data *data, Error *error) {
 static bool mask_open(Data *data, const SourceOptions *options, const char *base, Error *error) {
   char found[PATH_MAX];
   struct stat info;
-  if (!options->mask) {
+  if (options->own_mask) {
+    data->own_mask = true;
+    if (!io_path(found, error, "%s" MASK_ENDING, data->path)) {
+      return false;
+    }
+    if (io_absent(found)) {
+      return true;
+    }
+  } else if (!options->mask) {
     return true;
-  }
-  if (!file_find("mask", options->mask, base, found, error)) {
+  } else if (!find_file("mask", options->mask, base, found, error)) {
     return false;
   }
   data->mask_fd = open(found, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   data->mask_path = strdup(found);
   if (!data->mask_path || data->mask_fd < 0 || fstat(data->mask_fd, &info) != 0) {
-    return unreadable("mask", found, error);
+    return find_unreadable("mask", found, error);
   }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the mask %s is not a regular file; masks are read at random places", found);
@@ -359,7 +317,7 @@ bool data_source_open(const DataOptions *options, Data **data, Error *error) {
   made->sequence = options->sequence;
   made->seed = options->seed;
   made->byte_tokens = !kinds[kind].text && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_BYTES) == 0;
-  if (!data_find(made, options->held_out ? validation_file : data_file, named, options->base, error) ||
+  if (!data_find(made, options->held_out ? VALIDATION_FILE : DATA_FILE, named, options->base, error) ||
       !(options->like ? tokenizer_shared(options->like->tokenizer, &made->tokenizer)
                       : data_tokenizer(options->tokenizer, options->base, &made->tokenizer, error)) ||
       !data_read_file(made, kind, &told, options->base, error) ||

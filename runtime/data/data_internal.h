@@ -9,9 +9,6 @@
 #include "runtime/data/shares.h"
 #include "runtime/data/token_file.h"
 
-#define DATA_FILE "data file"
-#define VALIDATION_FILE "validation file"
-
 typedef struct {
   char *name;
   Data *data;
@@ -35,6 +32,7 @@ struct Data {
   bool chat, text, byte_tokens;  // the last, of a file of tokens or of chats: each is a byte
   char *path;
   int fd, mask_fd;  // -1: none
+  bool own_mask;    // the mask is what lies beside the file, where there is one, and none that the recipe names
   char *mask_path;
   int32_t kinds;  // tokens are below this; 0: who feeds them must look
   int64_t bytes, tokens;

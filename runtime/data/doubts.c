@@ -195,7 +195,7 @@ static bool mask_doubt(const Data *part, Buffer *lines) {
   if (part->text || part->chat || part->mask_fd >= 0) {
     return false;
   }
-  buffer_format(&mask, "%s.mask", part->path);
+  buffer_format(&mask, "%s" MASK_ENDING, part->path);
   const bool there = !mask.failed && stat(mask.text, &info) == 0 && info.st_size == part->file.count;
   if (there) {
     buffer_format(
@@ -209,12 +209,41 @@ static bool mask_doubt(const Data *part, Buffer *lines) {
   return there;
 }
 
+// Files in the place of one that has a mask: those that have one beside them, and those that have none.
+static void own_masks_said(const Data *data, int first, Buffer *lines) {
+  const Data *with = NULL, *without = NULL;
+  int masks = 0, count = 0;
+  for (int p = first; p < files_of(data) && (p == first || file_of(data, p)->follows); p++, count++) {
+    const Data *part = file_of(data, p);
+    const bool has = part->mask_fd >= 0;
+    masks += has;
+    with = has && !with ? part : with;
+    without = !has && !without ? part : without;
+  }
+  if (with) {
+    buffer_format(lines, "%s says which tokens of %s are of answers, in the place of the mask that the recipe names",
+                  with->mask_path, with->path);
+    buffer_format(lines, masks > 1 ? ", and so do the masks of %d more files\n" : "\n", masks - 1);
+  }
+  if (without) {
+    buffer_format(lines, "the mask that the recipe names is not of %s, and no " MASK_ENDING " lies beside it",
+                  without->path);
+    buffer_format(
+        lines,
+        count - masks > 1 ? ", nor beside %d more files: all of their tokens count\n" : ": all of its tokens count\n",
+        count - masks - 1);
+  }
+}
+
 // Once for each source.
 static void masks_doubt(const Data *data, Buffer *lines) {
   bool said = false;
   for (int p = 0; p < files_of(data); p++) {
     const Data *part = file_of(data, p);
-    said = (said && part->follows) || mask_doubt(part, lines);
+    if (part->own_mask && !part->follows) {
+      own_masks_said(data, p, lines);
+    }
+    said = (said && part->follows) || (!part->own_mask && mask_doubt(part, lines));
   }
 }
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/data/data_internal.h"
+#include "runtime/data/find.h"
 #include "runtime/data/token_writer.h"
 
 static const char wild[] = "*?[", special[] = "*?[\\";
@@ -99,8 +99,8 @@ static bool no_memory(const Walk *w) {
 // A directory that is not there has no files; of one that cannot be read nobody knows.
 static bool passed(const Walk *w, const char *path, int why) {
   return why == ENOENT || why == ENOTDIR ||
-         error_set(w->error, why == ENOMEM ? 3 : 1, "the %s %s: cannot read %s: %s", w->what, w->pattern,
-                   *path ? path : ".", strerror(why));
+         error_set(w->error, why == ENOMEM ? 3 : 1, "the %s %s: cannot read %s: %s%s", w->what, w->pattern,
+                   *path ? path : ".", strerror(why), why == EMFILE ? "; `ulimit -n` allows more files" : "");
 }
 
 static bool file_put(Walk *w, const char *path) {

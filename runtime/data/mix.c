@@ -1,16 +1,16 @@
-// mix.c: several sources: those of a mix, those that are validated with, and a file in the place of them.
+// mix.c: several sources: those of a mix, the files of a pattern, and those that are validated with.
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "runtime/data/data_internal.h"
 #include "runtime/data/files.h"
+#include "runtime/data/find.h"
 #include "runtime/data/order.h"
+#include "runtime/data/override.h"
 #include "runtime/data/source.h"
-#include "runtime/data/token_file.h"
-#include "runtime/io.h"
 
 enum { SOURCES_MOST = 32 };  // of a mix
 
@@ -75,12 +75,6 @@ static bool mixing_end(Mixing *m, bool done, const char *path, Data **data, Erro
   return true;
 }
 
-// Do two names stand for the same tokenizer? A run knows its own by an absolute path.
-static bool tokenizers_same(const char *a, const char *b, const char *base) {
-  char first[PATH_MAX], second[PATH_MAX];
-  return strcmp(a, b) == 0 || (data_place(a, base, first) && data_place(b, base, second) && strcmp(first, second) == 0);
-}
-
 static bool source_open(const DataOptions *options, Data **data, Error *error);
 
 static bool set_add(Data *data, const DataOptions *options, const SourceLine *line, Error *error) {
@@ -91,7 +85,7 @@ static bool set_add(Data *data, const DataOptions *options, const SourceLine *li
     return error_set(error, 1, "the plan names more than %d validation sets", DATA_SETS_MOST);
   }
   if (told && options->tokenizer && strcmp(options->tokenizer, TOKENIZER_NONE) != 0 &&
-      !tokenizers_same(line->tokenizer, options->tokenizer, options->base)) {
+      !find_same(line->tokenizer, options->tokenizer, options->base)) {
     return error_set(error, 1, "the validation source %s has the tokenizer '%s', but the data '%s'; they need one",
                      line->path, line->tokenizer, options->tokenizer);
   }
@@ -154,6 +148,37 @@ static bool is_index(const Files *files, int index) {
   return is;
 }
 
+// Does it say which tokens of one of these parts are of answers? One that does not fit would be read as tokens.
+static bool mask_find(Data *const *parts, int count, const char *path, bool *is, Error *error) {
+  const size_t end = strlen(MASK_ENDING), length = strlen(path), stem = length > end ? length - end : 0;
+  struct stat info;
+  for (int i = 0; stem > 0 && strcmp(path + stem, MASK_ENDING) == 0 && i < count && !*is; i++) {
+    const Data *part = parts[i];
+    if (strlen(part->path) != stem || strncmp(part->path, path, stem) != 0) {
+      continue;
+    }
+    if (stat(path, &info) != 0) {
+      return find_unreadable("mask", path, error);
+    }
+    if (info.st_size != part->file.count) {
+      return error_set(error, 1,
+                       "%s has the name of a mask of %s, but %lld bytes, not one for each of its %lld tokens; remove "
+                       "it, give it another name, or write a pattern that it does not fit",
+                       path, part->path, (long long)info.st_size, (long long)part->file.count);
+    }
+    *is = true;
+  }
+  return true;
+}
+
+// Of a pattern of tokens: what lies beside a file that is among them, and is read with it, or is none of its tokens.
+static bool is_beside(const Mixing *m, int first, const char *kind, const Files *files, int index, bool *is,
+                      Error *error) {
+  const bool tokens = strncmp(kind ? kind : "", "tokens", strlen("tokens")) == 0;
+  *is = is_index(files, index);
+  return !tokens || *is || mask_find(m->data->parts + first, m->data->part_count - first, files->at[index], is, error);
+}
+
 // The files of a pattern share its weight as they have windows, so that a pass over them has each window once.
 static bool files_add(Mixing *m, const DataOptions *options, bool alone, double weight, Error *error) {
   const char *what = options->held_out ? VALIDATION_FILE : DATA_FILE;
@@ -170,7 +195,9 @@ static bool files_add(Mixing *m, const DataOptions *options, bool alone, double 
   for (int i = 0; done && i < files.count; i++) {
     const int number = m->data->part_count;
     DataOptions of = *options;
-    if (is_index(&files, i)) {
+    bool beside;
+    done = is_beside(m, first, of.kind, &files, i, &beside, error);
+    if (!done || beside) {
       continue;
     }
     of.path = files.at[i];
@@ -207,19 +234,10 @@ static bool part_add(Mixing *m, const DataOptions *options, const SourceLine *li
                                          : part_open(m, &of, alone, weight, error);
 }
 
-static int training_lines(const char *table) {
-  SourceLine line;
-  int count = 0;
-  for (const char *at = table; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-    count += source_line(at, strcspn(at, "\n"), &line) && strtod(line.weight, NULL) > 0;
-  }
-  return count;
-}
-
 static bool mix_open(const DataOptions *options, Data **data, Error *error) {
   Mixing m;
   SourceLine line;
-  const bool alone = training_lines(options->path) == 1;
+  const bool alone = source_count(options->path) == 1;
   bool done = mixing_begin(&m, error);
   for (const char *at = options->path; done && *at;) {
     const size_t length = strcspn(at, "\n");
@@ -251,57 +269,6 @@ static bool source_open(const DataOptions *options, Data **data, Error *error) {
   return mixing_end(&m, done, m.pattern, data, error);
 }
 
-// Is it a file of tokens, by how it begins? Of a pattern, the first.
-static bool is_tokens(const char *path, const char *base) {
-  char tokens[PATH_MAX];
-  int64_t bytes;
-  int fd;
-  TokenFile file;
-  Files files;
-  Error ignored;
-  if (files_pattern(path, base)) {
-    const bool is = files_find(DATA_FILE, path, base, &files, &ignored) && is_tokens(files.at[0], NULL);
-    files_free(&files);
-    return is;
-  }
-  if (!token_file_path(path, tokens, sizeof tokens, &ignored) || !io_open_sized(tokens, &fd, &bytes, &ignored)) {
-    return false;
-  }
-  const bool is = token_file_read(fd, tokens, bytes, NULL, NULL, &file, &ignored);
-  close(fd);
-  return is;
-}
-
-// The sources with a file in the place of those to train on: read as they were where there was one, else as text.
-static bool described_with(const DataOptions *options, char **described, Error *error) {
-  char found[PATH_MAX];
-  const char *const file = realpath(options->file, found) ? found : options->file;
-  const bool alone = training_lines(options->path) == 1;
-  Buffer text = {0};
-  SourceLine line;
-  const char *tokenizer = options->tokenizer ? options->tokenizer : TOKENIZER_BYTES;
-  // A mix that names no tokenizer is of tokens alone.
-  const bool tokens = !alone && (strcmp(tokenizer, TOKENIZER_NONE) == 0 || is_tokens(file, options->base));
-  if (!alone) {
-    buffer_format(&text, "data\t1\t%s\t%s\t%s\n", tokens ? "tokens" : "text", tokenizer, file);
-  }
-  for (const char *at = options->path; *at; at += strcspn(at, "\n"), at += *at == '\n') {
-    const size_t length = strcspn(at, "\n");
-    if (!source_line(at, length, &line)) {
-      break;
-    }
-    if (!(strtod(line.weight, NULL) > 0)) {
-      buffer_bytes(&text, at, length);
-      buffer_text(&text, "\n");
-    } else if (alone) {
-      buffer_format(&text, "%s\t%s\t%s\t%s\t%s%s%s\n", line.name, line.weight, line.kind, line.tokenizer, file,
-                    line.options ? "\t" : "", line.options ? line.options : "");
-    }
-  }
-  *described = text.text;
-  return !text.failed || error_set(error, 3, "no memory");
-}
-
 // An absolute path in the place of a name, where the file is there and has none of the characters of `never`.
 static void put_placed(Buffer *out, const char *name, size_t length, const char *base, const char *never) {
   char path[PATH_MAX], placed[PATH_MAX];
@@ -329,7 +296,7 @@ static bool put_source(Buffer *out, const char *name, const char *base, Error *e
 
 // The same sources, which are found from any directory.
 static bool described_placed(const char *table, const char *base, char **described, Error *error) {
-  static const char mask[] = "mask=";
+  static const char mask[] = SOURCE_MASK "=";
   Buffer text = {0};
   SourceLine line;
   bool done = true;
@@ -370,7 +337,7 @@ bool data_open(const DataOptions *options, Data **data, Error *error) {
     return source_open(&of, data, error);
   }
   char *described = NULL, *placed = NULL;
-  bool done = !of.file || described_with(&of, &described, error);
+  bool done = !of.file || override_describe(&of, &described, error);
   of.path = described ? described : of.path;
   done = done && described_placed(of.path, of.base, &placed, error) && mix_open(&of, data, error);
   if (done) {

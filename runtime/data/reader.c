@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -198,7 +199,7 @@ static bool ends_with(const char *path, const char *ending) {
   const size_t end = strlen(ending);
   size_t length;
   unpack_ending(path, &length);
-  return length > end && memcmp(path + length - end, ending, end) == 0;
+  return length > end && strncasecmp(path + length - end, ending, end) == 0;
 }
 
 // What is obviously something else than it is read as.

@@ -25,6 +25,15 @@ bool source_line(const char *line, size_t length, SourceLine *out) {
   return at == NULL;
 }
 
+int source_count(const char *table) {
+  SourceLine line;
+  int count = 0;
+  for (const char *at = table; *at; at += strcspn(at, "\n"), at += *at == '\n') {
+    count += source_line(at, strcspn(at, "\n"), &line) && strtod(line.weight, NULL) > 0;
+  }
+  return count;
+}
+
 // Undoes the spelling of a value in place, and returns where the next option begins; NULL: it does not end.
 static char *value_end(char *value) {
   char *to = value;
@@ -52,18 +61,21 @@ static bool option_set(SourceOptions *out, const char *name, char mark, const ch
     out->separator_token = (int32_t)strtol(value, NULL, 10);
     return true;
   }
-  const char **const place = strcmp(name, "template") == 0 ? &out->template
-                             : strcmp(name, "begin") == 0  ? &out->begin
-                             : strcmp(name, "mask") == 0   ? &out->mask
-                                                           : NULL;
+  const char **const place = strcmp(name, "template") == 0                   ? &out->template
+                             : strcmp(name, "begin") == 0                    ? &out->begin
+                             : strcmp(name, SOURCE_MASK) == 0 && mark == '=' ? &out->mask
+                                                                             : NULL;
+  const bool own = strcmp(name, SOURCE_MASK) == 0 && mark == '#';
   if (place) {
     *place = value;
   }
-  return place != NULL;
+  out->own_mask |= own;
+  return place || own;
 }
 
 bool source_options(const char *text, SourceOptions *out, Error *error) {
   out->separator_is = SEPARATOR_DEFAULT;
+  out->own_mask = false;
   out->separator = out->template = out->begin = out->mask = NULL;
   if (text && strlen(text) >= sizeof out->text) {
     return error_set(error, 1, "the options of a source of data are longer than %d bytes", SOURCE_OPTIONS_MOST - 1);

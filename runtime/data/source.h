@@ -11,6 +11,8 @@
 
 #include "runtime/device.h"
 
+#define SOURCE_MASK "mask"  // the name of that option
+
 enum { SOURCE_LINE_MOST = 4 * PATH_MAX, SOURCE_OPTIONS_MOST = 4096 };
 
 typedef struct {
@@ -23,11 +25,13 @@ typedef struct {
   const char *separator;                // of SEPARATOR_TEXT
   int32_t separator_token;              // of SEPARATOR_TOKEN
   const char *template, *begin, *mask;  // NULL: not told
+  bool own_mask;                        // `mask#;`: each file has NAME.mask where that is beside it
   char text[SOURCE_OPTIONS_MOST];
 } SourceOptions;
 
 // False where it is no such line.
 bool source_line(const char *line, size_t length, SourceLine *out);
+int source_count(const char *table);  // of those to train on
 // The options of a source; `text` NULL: none are told. They end with `out`.
 bool source_options(const char *text, SourceOptions *out, Error *error);
 

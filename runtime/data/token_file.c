@@ -1,14 +1,16 @@
 // token_file.c: recognises files of tokens by what they begin with, and checks that they are whole.
 #include "runtime/data/token_file.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
-enum { INDEX_HEADER = 34, INDEX_PIECE = 1024, SAMPLE = 256 };
+enum { INDEX_HEADER = 34, INDEX_PIECE = 1024, SAMPLE = 256, SAMPLE_NUL = 1 << 16 };
 
 static const char index_magic[9] = "MMIDIDX\0";
 
@@ -249,6 +251,37 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ch
   return bytes % size == 0 ||
          error_set(error, 1, "%s ends at byte %lld, in the middle of a token of %s: it is truncated or of another type",
                    path, (long long)bytes, type);
+}
+
+bool token_file_told(const char *path, bool *told, bool *nul, Error *error) {
+  const bool index = ends_with(path, ".idx"), tokens = ends_with(path, ".bin");
+  char beside[IO_PATH_MAX];
+  uint8_t begin[SAMPLE_NUL];
+  struct stat info;
+  int32_t first = 0;
+  int64_t bytes;
+  int fd;
+  if (!io_open_sized(path, &fd, &bytes, error)) {
+    return false;
+  }
+  const size_t look = bytes < SAMPLE_NUL ? (size_t)bytes : SAMPLE_NUL;
+  const bool done = io_read(fd, path, 0, begin, look, error);
+  close(fd);
+  if (!done) {
+    return false;
+  }
+  memcpy(&first, begin, look < sizeof first ? 0 : sizeof first);
+  *nul |= memchr(begin, 0, look) != NULL;
+  *told = first == LLMC_U16 || first == LLMC_U32 ||
+          (look >= sizeof index_magic && memcmp(begin, index_magic, sizeof index_magic) == 0);
+  if (*told || !(index || tokens)) {
+    return true;
+  }
+  if (!io_path(beside, error, "%.*s%s", (int)strlen(path) - 4, path, index ? ".bin" : ".idx")) {
+    return false;
+  }
+  *told = stat(beside, &info) == 0;
+  return *told || errno == ENOENT || errno == ENOTDIR || io_failed("read", beside, error);
 }
 
 bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, const char *tokenizer, TokenFile *file,

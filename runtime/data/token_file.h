@@ -27,6 +27,8 @@ enum {
   LLMC_WORDS = 5
 };
 
+#define MASK_ENDING ".mask"  // of what says, beside a file of tokens, which of them are of answers: a byte for each
+
 // A path NAME.idx stands for NAME.bin, whose index it is: the path of the tokens is then in `tokens`, of `most` bytes,
 // else the same path.
 bool token_file_path(const char *path, char *tokens, size_t most, Error *error);
@@ -36,6 +38,10 @@ bool token_file_path(const char *path, char *tokens, size_t most, Error *error);
 // as --tokenizer names it; NULL: nobody knows.
 bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, const char *tokenizer, TokenFile *file,
                      Error *error);
+
+// Does a file say that it is one of tokens: by a header of llm.c, as an index of Megatron, or as what has one beside
+// it? It may be damaged all the same. *nul becomes true if a NUL is among its first bytes: it is no text then.
+bool token_file_told(const char *path, bool *told, bool *nul, Error *error);
 
 int64_t token_bytes(TokenType type);
 // Tokens as they lie in a file. One that is above INT32_MAX becomes negative.

@@ -17,8 +17,6 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/io.h"
 
-#define MASK_ENDING ".mask"
-
 enum { FLUSH = 1 << 16, NARROW_KINDS = 65536 };
 
 typedef struct {

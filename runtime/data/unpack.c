@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -61,7 +62,7 @@ bool unpack_ending(const char *path, size_t *length) {
   const size_t all = strlen(path);
   for (int i = 0; i < PACKS; i++) {
     const size_t end = strlen(packs[i].ending);
-    if (all > end && strcmp(path + all - end, packs[i].ending) == 0) {
+    if (all > end && strcasecmp(path + all - end, packs[i].ending) == 0) {
       *length = all - end;
       return true;
     }
@@ -325,7 +326,7 @@ static bool begin(Unpack *u, bool packed, Error *error) {
   const bool named = unpack_ending(u->path, &length);
   for (int i = 0; named && i < PACKS; i++) {
     if (here > 0 && here < packs[i].size && memcmp(u->input, packs[i].magic, here) == 0 &&
-        strcmp(u->path + length, packs[i].ending) == 0) {
+        strcasecmp(u->path + length, packs[i].ending) == 0) {
       return cut_error(u, error);
     }
   }

@@ -94,6 +94,47 @@ same "files of tokens and of a mask" "$(weights one 8)" "$(weights files 8)"
 train whole.mdl --steps 2 --out whole
 [ "$(losses whole)" != "$(losses one | head -2)" ] || die "a mask changes nothing"
 
+# The mask is that of its own file: another file has the one beside it, or none.
+ones=$(od -An -v -w1 -tu1 talks.bin.mask | awk -v seq=32 'NR > 1 { n[NR - 1] = $1 % 2 }
+  END { w = int((NR - 1) / seq); for (i = 1; i <= w * seq; i++) s += n[i]; print s, w }')
+windows=${ones#* }
+mkdir beside
+cp talks.bin beside/a.bin
+cp talks.bin beside/b.bin
+tr '\0\1\2\3' '\1\0\3\2' < talks.bin.mask > beside/b.bin.mask
+counts() {  # DATA TOKENS: these are counted of windows of one file, or of two
+  expect 0 "$MDL" eval files --data "$1"
+  mentions out "tokens         $2 in"
+}
+counts talks.bin "${ones% *}"
+! grep -q "note" err || die "the file has its mask"
+counts beside/a.bin $((windows * 32))
+mentions err "the mask that the recipe names is not of $WORK/beside/a.bin, and no .mask lies beside it: all of its tokens count"
+counts beside/b.bin $((windows * 32 - ${ones% *}))
+mentions err "beside/b.bin.mask says which tokens of $WORK/beside/b.bin are of answers, in the place of the mask"
+counts 'beside/*' $((windows * 64 - ${ones% *}))
+mentions err "beside/b.bin.mask says which" "and no .mask lies beside it"
+sed 's/data tokens\(.*\);/data mix(a = tokens\1, b = chat("talks.jsonl"));/' files.mdl > mixed.mdl
+train mixed.mdl --steps 1 --out mixed-files
+"$MDL" data encode talks.jsonl --chat -o beside/c.bin -q
+expect 0 "$MDL" eval mixed-files --data beside/c.bin
+mentions out "tokens         ${ones% *} in"
+mentions err "beside/c.bin.mask says which tokens of"
+for data in beside/b.bin 'beside/[ab].bin'; do  # a run knows it without --data, too
+  train files.mdl --data "$data" --steps 2 --out placed
+  mentions out "beside/b.bin.mask says which tokens of"
+  train placed --steps 3 --resume
+  mentions out "beside/b.bin.mask says which tokens of"
+  (cd beside && expect 0 "$MDL" eval ../placed)
+  mv beside/b.bin.mask beside/kept
+  expect 1 "$MDL" train placed --steps 4 --resume
+  mv beside/kept beside/b.bin.mask
+  rm -r placed
+done
+head -c 9 talks.bin.mask > beside/b.bin.mask
+expect 1 "$MDL" eval files --data beside/b.bin
+mentions err "beside/b.bin.mask has 9 bytes, but"
+
 # The evaluation counts answers: as many as the mask has in the windows.
 expect 0 "$MDL" eval one --data talks.jsonl
 ones=$(od -An -v -w1 -tu1 talks.bin.mask | awk -v seq=32 'NR > 1 { n[NR - 1] = $1 % 2 }

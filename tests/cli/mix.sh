@@ -24,6 +24,21 @@ mentions out "loss" "bits per byte  not known: the recipe names no tokenizer for
 expect 0 "$MDL" train mix.mdl --steps 2 --eval-every 1 --out untold
 ! grep -q "bits per byte" out || die "bits per byte of a mix of which a part is no known text: $(cat out)"
 expect 0 "$MDL" eval one --data licence.txt
+# What a source names is read as it says; of raw tokens alone, another file has the type of all of them.
+expect 0 "$MDL" eval one --data pages.bin
+mentions out "tokens         $((($(wc -c < pages.bin) / 2 - 1) / 32 * 32)) in"
+head -c 20000 pages.bin > some.bin
+head -c 30000 pages.bin > more.bin
+for of in 'tokens("some.bin", u16)' 'tokens("some.bin", u16, tokenizer = bytes)'; do
+  sed "s|data text.*|data mix(a = $of, b = tokens(\"more.bin\", u16));|" "$SMALL" > raw.mdl
+  train raw.mdl --steps 1 --out raw
+  cp pages.bin new.bin
+  for data in new.bin 'n*.bin'; do
+    expect 0 "$MDL" eval raw --data "$data"
+    mentions out "tokens         $((($(wc -c < pages.bin) / 2 - 1) / 32 * 32)) in"
+  done
+  rm -r raw
+done
 expect 0 "$MDL" generate one --prompt "You may" --tokens 4
 expect 0 "$MDL" inspect one/plan.mdlx
 mentions out "data mix law 0.25 text bytes $WORK/licence.txt;pages 0.75 tokens_u16 none $WORK/pages.bin;, tokenizer bytes"

@@ -38,6 +38,9 @@ for by in "${packers[@]}"; do
   cmp made.json of.json || die "$by: another tokenizer"
   expect 1 "$MDL" data encode lines.jsonl.$end -o none.bin
   refused "lines.jsonl.$end is JSON lines; say which field is the text: --field text"
+  cp lines.jsonl.$end "lines.JSONL.${end^^}"
+  expect 1 "$MDL" data encode "lines.JSONL.${end^^}" -o none.bin
+  refused "lines.JSONL.${end^^} is JSON lines"
 
   # Several behind one another are one text, as their programs have it.
   { $by -qc small.txt; $by -qc small.txt; } > two.$end
@@ -157,7 +160,7 @@ refused "there is no text: the files are empty"
 expect 1 "$MDL" data encode empty.txt -o none.bin
 refused "there is no text: the files are empty"
 # What does not begin as its name says is no text of its own.
-for end in gz zst xz; do
+for end in gz zst xz GZ Zst; do
   : > "odd.$end"
   expect 1 "$MDL" data encode small.txt "odd.$end" -o none.bin
   refused "odd.$end does not begin as a file that was packed does, as its name says: it is cut or damaged"

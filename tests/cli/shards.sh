@@ -141,6 +141,24 @@ mv t1.bin.mask t3.bin.mask && head -c "$(python3 -c 'import os; print((os.path.g
 train tokens.mdl --steps 1 --set vocab=270 --out masked-other
 mentions out "t3.bin.mask says which tokens of"
 rm t3.bin.mask
+# Nor is it tokens where a pattern fits it, too; one that does not fit its tokens is an error, not tokens.
+mkdir beside && cp t1.bin beside
+"$MDL" data encode shards/part-1.txt --tokenizer one.json --raw -o beside/raw.bin -q
+for file in t1 raw; do
+  size=$(wc -c < beside/$file.bin)
+  [ "$file" = raw ] || size=$((size - 1024))
+  head -c $((size / 2)) /dev/zero > "beside/$file.bin.mask"
+done
+of 'tokens("beside/t*")' beside-1.mdl
+of 'tokens("beside/r*", u16)' beside-2.mdl
+for i in 1 2; do
+  train beside-$i.mdl --steps 1 --set vocab=270 --out "by-$i"
+  mentions out "1 file by pattern" ".bin.mask says which tokens of"
+  for file in beside/*.mask; do echo x >> "$file"; done
+  expect 1 "$MDL" train beside-$i.mdl --steps 1 --set vocab=270 --out none
+  mentions err ".bin.mask has the name of a mask of" "not one for each of its"
+  for file in beside/*.mask; do truncate -s -2 "$file"; done
+done
 of 'text("shards/*/")' slash.mdl
 expect 1 "$MDL" train slash.mdl --steps 1 --out none
 mentions err "this is a pattern of directories, not of files"
@@ -159,6 +177,29 @@ of 'tokens("pair-*")' pair.mdl
 train pair.mdl --steps 1 --out pair
 mentions out "2 files by pattern, 800 bytes"
 [ -d of-4 ] || die "one run of two"
+# In the place of a mix of texts a pair is read as tokens, and one that is damaged is no text.
+of 'mix(a = text("shards/part-0.txt"), b = text("shards/part-1.txt"))' texts.mdl
+train texts.mdl --steps 1 --out texts
+for data in pair-a.bin pair-a.idx 'pair-*'; do
+  expect 0 "$MDL" eval texts --data "$data"
+  mentions out "tokens         $([ "$data" = 'pair-*' ] && echo 768 in 24 || echo 384 in 12) windows"
+done
+mkdir cut && cp pair-a.bin cut && head -c 90 pair-a.idx > cut/pair-a.idx
+for data in cut/pair-a.bin cut/pair-a.idx 'cut/*'; do
+  expect 1 "$MDL" eval texts --data "$data"
+  mentions err "cut/pair-a.idx says at byte 18 that it has 4 sequences"
+  expect 1 "$MDL" train texts.mdl --data "$data" --steps 1 --out none
+  mentions err "cut/pair-a.idx says at byte 18 that it has 4 sequences"
+done
+
+# A link that leads nowhere is there.
+mkdir brief && cp shards/part-1.txt brief/a.txt
+of 'text("shards/part-0.txt"); validation sets(v = text("brief/*.txt"))' brief.mdl
+ln -sf gone.txt brief/b.txt
+expect 1 "$MDL" eval texts --data 'brief/*.txt'
+mentions err "the data file brief/b.txt is a link that leads nowhere, to gone.txt"
+expect 1 "$MDL" train brief.mdl --steps 1 --out none
+mentions err "the validation file brief/b.txt is a link that leads nowhere, to gone.txt"
 
 # A directory may be called what would be a pattern.
 mkdir -p 'at[1]\*/deep'
@@ -166,8 +207,8 @@ cp shards/part-[01].txt 'at[1]\*/deep'
 of 'text("shards/part-[01].txt")' two.mdl
 train two.mdl --steps 2 --eval-every 2 --out two
 of 'text("deep/part-*.txt")' 'at[1]\*/deep.mdl'
-train 'at[1]\*/deep.mdl' --steps 2 --eval-every 2 --out beside
-same "losses of files beside a text" "$(losses two)" "$(losses beside)"
+train 'at[1]\*/deep.mdl' --steps 2 --eval-every 2 --out beside-text
+same "losses of files beside a text" "$(losses two)" "$(losses beside-text)"
 (cd 'at[1]\*' && train deep.mdl --steps 1 --out run)
 train 'at[1]\*/run' --steps 2 --resume
 mentions out "resumed   after step 1"
