@@ -536,6 +536,8 @@ static void test_pattern(void **state) {
   text_file("part-3.of", "short", 5);
   snprintf(pattern, sizeof pattern, "%s/part-*.of", directory);
   expect_open_error((DataOptions){.path = pattern, .sequence = 8}, "part-3.of has");
+  expect_open_error((DataOptions){.path = pattern, .validation_fraction = 1, .sequence = 8},
+                    "part-3.of has 5 tokens, less than one window of 9");
 }
 
 static void test_text_that_shrinks(void **state) {

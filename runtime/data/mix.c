@@ -175,8 +175,17 @@ static bool mask_find(Data *const *parts, int count, const char *path, bool *is,
 static bool is_beside(const Mixing *m, int first, const char *kind, const Files *files, int index, bool *is,
                       Error *error) {
   const bool tokens = strncmp(kind ? kind : "", "tokens", strlen("tokens")) == 0;
-  *is = is_index(files, index);
+  *is = tokens && is_index(files, index);
   return !tokens || *is || mask_find(m->data->parts + first, m->data->part_count - first, files->at[index], is, error);
+}
+
+// One of them, all of which is validated with, has at least a window: else it would be left out.
+static bool windows_check(const Data *part, const DataOptions *options, Error *error) {
+  return options->validation_fraction < 1 || part->validation_windows > 0 ||
+         error_set(error, 1,
+                   "%s has %lld tokens, less than one window of %lld (seq + 1); use a shorter seq, or make one file "
+                   "of tokens of several: `mdl data encode`",
+                   part->path, (long long)part->tokens, (long long)part->sequence + 1);
 }
 
 // The files of a pattern share its weight as they have windows, so that a pass over them has each window once.
@@ -202,7 +211,7 @@ static bool files_add(Mixing *m, const DataOptions *options, bool alone, double 
     }
     of.path = files.at[i];
     of.like = number > first ? m->data->parts[first] : NULL;
-    done = part_open(m, &of, alone && files.count == 1, 0, error);
+    done = part_open(m, &of, alone && files.count == 1, 0, error) && windows_check(m->data->parts[number], &of, error);
     if (done) {
       Data *part = m->data->parts[number];
       part->follows = number > first;

@@ -191,10 +191,20 @@ for data in cut/pair-a.bin cut/pair-a.idx 'cut/*'; do
   expect 1 "$MDL" train texts.mdl --data "$data" --steps 1 --out none
   mentions err "cut/pair-a.idx says at byte 18 that it has 4 sequences"
 done
+# Only a pattern of tokens passes over an index.
+mkdir books && cp shards/part-1.txt books/one.bin && cp shards/part-2.txt books/one.idx
+of 'text("books/*")' books.mdl
+train books.mdl --steps 1 --out books-run
+mentions out "2 files by pattern"
 
-# A link that leads nowhere is there.
-mkdir brief && cp shards/part-1.txt brief/a.txt
+# What is validated with is all read, too: a file without a window is an error that names it.
+mkdir brief && cp shards/part-1.txt brief/a.txt && echo short > brief/b.txt
 of 'text("shards/part-0.txt"); validation sets(v = text("brief/*.txt"))' brief.mdl
+expect 1 "$MDL" train brief.mdl --steps 1 --out none
+mentions err "brief/b.txt has 6 tokens, less than one window of 33"
+expect 1 "$MDL" eval texts --data 'brief/*.txt'
+mentions err "brief/b.txt has 6 tokens, less than one window of 33"
+# A link that leads nowhere is there.
 ln -sf gone.txt brief/b.txt
 expect 1 "$MDL" eval texts --data 'brief/*.txt'
 mentions err "the data file brief/b.txt is a link that leads nowhere, to gone.txt"
