@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
 #include "base/json_guard.h"
@@ -88,6 +89,14 @@ static void print_measures(const MdlEvaluation *result) {
   }
 }
 
+// Of a pattern one of its files is enough to be `trained`, and a note says how many are.
+static const char *trained_said(const MdlEvaluation *result) {
+  const bool pattern = strpbrk(result->data, "*?[") && access(result->data, F_OK) != 0;
+  return !result->trained ? ""
+         : pattern        ? ", all or some of which the run was trained on"
+                          : ", which the run was trained on";
+}
+
 int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   const EvalValues *eval = values;
   EvalOutputs outputs = {.arena = arena};
@@ -143,7 +152,7 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   } else {
     printf("data           all of ");
     plain_put(stdout, result.data);
-    printf("%s\n", result.trained ? ", which the run was trained on" : "");
+    printf("%s\n", trained_said(&result));
   }
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);

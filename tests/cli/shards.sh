@@ -116,6 +116,7 @@ expect 0 "$MDL" eval all --data other/new.txt
 ! grep -q "trained on" out || die "a new file was trained on"
 expect 0 "$MDL" eval all --data 'other/*.txt'
 mentions err "the run was trained on 1 of the 2 files of $PWD/other/*.txt, such as other/copy.txt, and not on the others"
+mentions out "all of $PWD/other/*.txt, all or some of which the run was trained on"
 
 # In the place of a mix of tokens without a tokenizer there are tokens, and other ones are said.
 "$MDL" data train-tokenizer shards/part-1.txt --vocab 270 -o one.json -q
