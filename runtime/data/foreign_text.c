@@ -98,6 +98,13 @@ bool foreign_text_check(const char *path, const char *text, size_t length, bool 
     static const Packed bzip2 = {.what = "packed by bzip2", .unpack = "bzip2 -dc"};
     return packed_error(path, &bzip2, error);
   }
+  if (memcmp(begin, TOKEN_INDEX_MAGIC, sizeof TOKEN_INDEX_MAGIC) == 0) {
+    char string[IO_PATH_MAX];
+    return error_set(error, 1,
+                     "%s is an index of Megatron, not text; a recipe reads it, and the tokens beside it, by `data "
+                     "tokens(%s);`",
+                     path, strcmp(path, UNPACK_STDIN_NAME) == 0 ? "FILE" : buffer_string(string, sizeof string, path));
+  }
   memcpy(header, begin, sizeof header);
   const bool narrow = header[0] == LLMC_U16 && header[1] == LLMC_U16_VERSION;
   if (narrow || (header[0] == LLMC_U32 && header[1] == LLMC_U32_VERSION)) {

@@ -12,8 +12,6 @@
 
 enum { INDEX_HEADER = 34, INDEX_PIECE = 1024, SAMPLE = 256, SAMPLE_NUL = 1 << 16 };
 
-static const char index_magic[9] = "MMIDIDX\0";
-
 int64_t token_bytes(TokenType type) {
   return type == TOKEN_BYTE ? 1 : type == TOKEN_U16 ? 2 : 4;
 }
@@ -131,7 +129,7 @@ static bool index_check(int fd, const char *path, int64_t index_bytes, const cha
   if (index_bytes >= INDEX_HEADER && !io_read(fd, path, 0, header, sizeof header, error)) {
     return false;
   }
-  if (index_bytes < INDEX_HEADER || memcmp(header, index_magic, sizeof index_magic) != 0) {
+  if (index_bytes < INDEX_HEADER || memcmp(header, TOKEN_INDEX_MAGIC, sizeof TOKEN_INDEX_MAGIC) != 0) {
     return error_set(error, 1, "%s is no index of Megatron: it does not begin with MMIDIDX", path);
   }
   if (get_u64(header + 9) != 1) {
@@ -273,7 +271,7 @@ bool token_file_told(const char *path, bool *told, bool *nul, Error *error) {
   memcpy(&first, begin, look < sizeof first ? 0 : sizeof first);
   *nul |= memchr(begin, 0, look) != NULL;
   *told = first == LLMC_U16 || first == LLMC_U32 ||
-          (look >= sizeof index_magic && memcmp(begin, index_magic, sizeof index_magic) == 0);
+          (look >= sizeof TOKEN_INDEX_MAGIC && memcmp(begin, TOKEN_INDEX_MAGIC, sizeof TOKEN_INDEX_MAGIC) == 0);
   if (*told || !(index || tokens)) {
     return true;
   }
@@ -292,7 +290,7 @@ bool token_file_read(int fd, const char *path, int64_t bytes, const char *type, 
   if (!io_read(fd, path, 0, begin, (size_t)(bytes < SAMPLE ? bytes : SAMPLE), error)) {
     return false;
   }
-  if (memcmp(begin, index_magic, sizeof index_magic) == 0) {
+  if (memcmp(begin, TOKEN_INDEX_MAGIC, sizeof TOKEN_INDEX_MAGIC) == 0) {
     return error_set(error, 1, "%s is an index of Megatron, not its tokens: give it the name NAME.idx, beside NAME.bin",
                      path);
   }

@@ -27,6 +27,7 @@ enum {
   LLMC_WORDS = 5
 };
 
+#define TOKEN_INDEX_MAGIC "MMIDIDX\0"  // and the NUL at its end: what an index of Megatron begins with
 #define MASK_ENDING ".mask"  // of what says, beside a file of tokens, which of them are of answers: a byte for each
 
 // A path NAME.idx stands for NAME.bin, whose index it is: the path of the tokens is then in `tokens`, of `most` bytes,

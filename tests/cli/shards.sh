@@ -192,6 +192,8 @@ for data in cut/pair-a.bin cut/pair-a.idx 'cut/*'; do
   expect 1 "$MDL" train texts.mdl --data "$data" --steps 1 --out none
   mentions err "cut/pair-a.idx says at byte 18 that it has 4 sequences"
 done
+expect 1 "$MDL" train "$SMALL" --data pair-a.idx --steps 1 --out none
+mentions err "pair-a.idx is an index of Megatron, not text; a recipe reads it"
 # Only a pattern of tokens passes over an index.
 mkdir books && cp shards/part-1.txt books/one.bin && cp shards/part-2.txt books/one.idx
 of 'text("books/*")' books.mdl
