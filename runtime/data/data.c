@@ -457,21 +457,27 @@ static bool tokens_check(const Data *data, int64_t begin, int64_t count, const i
   return true;
 }
 
-bool data_check_begin(const Data *data, int64_t bound, Error *error) {
-  enum { PIECE = 1024, MOST = 1 << 24 };
+// The first `most` tokens of one source, or a part of them of each of a mix.
+static bool check_first(const Data *data, int64_t most, int64_t bound, Error *error) {
+  enum { PIECE = 1024 };
   int32_t tokens[PIECE];
   for (int i = 0; i < data->part_count; i++) {
-    if (!data_check_begin(data->parts[i], bound, error)) {
+    if (!check_first(data->parts[i], most / data->part_count + PIECE, bound, error)) {
       return false;
     }
   }
-  for (int64_t at = 0; data->part_count == 0 && at < data->tokens && at < MOST; at += PIECE) {
+  for (int64_t at = 0; data->part_count == 0 && at < data->tokens && at < most; at += PIECE) {
     const int64_t count = data->tokens - at < PIECE ? data->tokens - at : PIECE;
     if (!data_tokens(data, at, count, tokens, error) || !tokens_check(data, at, count, tokens, bound, error)) {
       return false;
     }
   }
   return true;
+}
+
+bool data_check_begin(const Data *data, int64_t bound, Error *error) {
+  enum { MOST = 1 << 24 };
+  return check_first(data, MOST, bound, error);
 }
 
 bool data_check_train(const Data *data, int64_t sample, const int32_t *tokens, int64_t bound, Error *error) {
