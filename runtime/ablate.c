@@ -184,6 +184,7 @@ static bool ablate_end(Ablate *ablate, AblateResult *result, Error *error) {
   text_show(ablate, &table);
   ablate_notes(ablate, &notes);
   text_show(ablate, &notes);
+  ablate_doubts(ablate);
   for (int i = 0; i < ablate->count; i++) {
     records.failed |= !ablate_record(ablate, i, &records);
   }
@@ -212,7 +213,7 @@ bool ablate_run(const AblateOptions *options, AblateResult *result, Error *error
   }
   log_start(&ablate.log, options->screen);
   bool done = choices_make(&ablate, error) && rows_make(&ablate, error) &&
-              choices_check(&ablate.choices, &options->base, error) && device_choose(&ablate, error) &&
+              choices_check(&ablate.choices, &options->base, false, error) && device_choose(&ablate, error) &&
               directory_make(&ablate, error);
   if (done) {
     interrupt_install();

@@ -7,6 +7,7 @@
 #define MDL_RUNTIME_ABLATE_H
 
 #include "runtime/choices.h"
+#include "runtime/data/data.h"
 #include "runtime/io.h"
 #include "runtime/log.h"
 
@@ -24,6 +25,7 @@ typedef struct {
   bool dry;  // what the plans say alone: nothing is run
   FILE *screen;
   FILE *lines;         // where the records of all rows are printed at the end; NULL: nowhere
+  FILE *notes;         // where warnings and notes of rows are said at the end, each once; NULL: nowhere
   const char *device;  // see backend_choose_all
   // Instead of `device`, for tests; and how many of them there are.
   const Backend *backend;
@@ -57,7 +59,9 @@ typedef struct {
   const char *name;  // "layout=tp2 batch=8"
   CompileOptions options;
   RowState state;
-  const char *problem;         // why it was not run or failed, one line; else NULL
+  const char *problem;  // why it was not run or failed, one line; else NULL
+  int note_count;
+  const char **notes;          // "warning: ..." of its text and "note: ..." of its data
   int64_t ranks, steps;        // steps that were made
   int64_t schedule;            // steps of its recipe
   double *loss;                // [steps]
@@ -132,6 +136,12 @@ void ablate_row(Ablate *ablate, AblateRow *row);         // compiles and runs it
 void ablate_compare(Ablate *ablate);                     // fills against, verdict, last, most
 void ablate_rank(Ablate *ablate);                        // fills groups, and ranks of rows
 void ablate_ranking(const Ablate *ablate, Buffer *out);  // their table
+
+// Keep what the compiler warns of in a row, and what its data is probably not meant to be. `masks`: the model reads
+// which tokens are of answers.
+void ablate_doubt_text(Ablate *ablate, AblateRow *row, const Diag *diag);
+bool ablate_doubt_data(Ablate *ablate, AblateRow *row, const Data *data, bool masks, Error *error);
+void ablate_doubts(const Ablate *ablate);  // says each once, with the rows it is of where others have it not
 
 // The losses up to step `end` that are compared as their mean: those of the steps behind this one, a sixteenth.
 static inline int64_t ablate_mean_begin(int64_t end) {

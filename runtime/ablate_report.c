@@ -385,6 +385,11 @@ static json_t *row_json(const Ablate *ablate, int at) {
     return NULL;
   }
   json_object_set_new(line, "problem", json_text(row->problem));
+  json_t *notes = json_array();
+  for (int i = 0; i < row->note_count; i++) {
+    json_array_append_new(notes, json_text(row->notes[i]));
+  }
+  json_object_set_new(line, "notes", notes);
   json_object_set_new(line, "against", compared ? json_integer(row->against + 1) : json_null());
   json_object_set_new(line, "verdict", json_string(verdicts[row->verdict]));
   json_object_set_new(line, "last_difference", compared ? number(row->last) : json_null());

@@ -137,7 +137,8 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
   clock_memory_settle();  // of rows before this one
   const int64_t before = clock_memory();
   row_live(ablate, row, "opening", 0);
-  if (!trial_open(trial, &opening, error)) {
+  if (!trial_open(trial, &opening, error) ||
+      !ablate_doubt_data(ablate, row, trial->data, feed_masks(trial->feed), error)) {
     return false;
   }
   row->tokens = (double)(feed_rows(trial->feed) * feed_sequence(trial->feed));
@@ -174,6 +175,7 @@ static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) 
   }
   row->compile_seconds = clock_seconds() - start;
   ablate_measure(trial->arena, trial->set, row);
+  ablate_doubt_text(ablate, row, trial->diag);
   const PlanRun *run = &trial->set->plans[0]->run;
   row->schedule = run->steps;
   row->data = arena_format(ablate->arena, "%s %s %s", run->data_kind, run->data_path ? run->data_path : "",

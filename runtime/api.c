@@ -304,7 +304,8 @@ MdlStatus mdl_ablate(const char *file, const MdlAblateOptions *options, MdlAblat
                                 .deadline_seconds = options->deadline_seconds,
                                 .dry = options->dry,
                                 .screen = options->screen,
-                                .lines = options->lines};
+                                .lines = options->lines,
+                                .notes = options->notes};
   if (!api_given("file", file, &error) || !api_list("words", options->words, options->word_count, &error) ||
       !api_compile_lists(&options->compile, &error) || !api_seconds(options->deadline_seconds, &error) ||
       !api_count("threads", options->threads, INT_MAX, &error) ||

@@ -154,16 +154,30 @@ const char *choices_name(Arena *arena, const Choices *choices, const int *pick, 
   return *name ? name : choices->count > 0 && varying ? choices_name(arena, choices, pick, false) : "as the text says";
 }
 
-// The first error in the words themselves, such as a name that is not there. Sizes that a layout cannot have are none:
-// where it is compiled, they are said of the one combination.
-static const Diagnostic *wrong_name(const Diag *diag) {
+// Is it said of what stands behind the `=` of a setting that is chosen? NULL: no; else the setting.
+static const Choice *wrong_value(const Diag *diag, const Diagnostic *found, const Choices *choices) {
+  const bool known = found->span.file >= 0 && found->span.file < diag->sources.count;
+  const char *text = known ? diag->sources.at[found->span.file].text : "";
+  for (int i = 0; i < choices->count; i++) {
+    const size_t length = strlen(choices->at[i].name);
+    if (strncmp(text, choices->at[i].name, length) == 0 && text[length] == '=' && found->span.begin > length) {
+      return &choices->at[i];
+    }
+  }
+  return NULL;
+}
+
+// The first error in the words themselves, such as a name that is not there. Sizes that a layout cannot have are none,
+// and without `values` what else is wrong with the value of a setting: where it is compiled, they are said of the one
+// combination.
+static const Diagnostic *wrong_word(const Diag *diag, const Choices *choices, bool values) {
   for (int i = 0; i < diag->all.count; i++) {
     const Diagnostic *found = &diag->all.at[i];
     bool known = found->span.file >= 0 && found->span.file < diag->sources.count;
     const char *path = known ? diag->sources.at[found->span.file].path : "";
     const bool size = found->code == E042 || found->code == E043 || found->code == E090;
     const bool word = strncmp(path, "--", 2) == 0 || (!known && found->code == E010);
-    if (found->severity == SEVERITY_ERROR && word && !size) {
+    if (found->severity == SEVERITY_ERROR && word && !size && (values || !wrong_value(diag, found, choices))) {
       return found;
     }
   }
@@ -179,8 +193,20 @@ static bool report_name(const Diagnostic *found, const Choice *choice, Error *er
   return error_set(error, 1, "%s%s%s", found->message, found->help ? "; " : "", found->help ? found->help : "");
 }
 
+// What is wrong is said of the name, or with the value that it is of.
+static bool report_word(const Diag *diag, const Diagnostic *found, const Choices *choices, const int *pick,
+                        const Choice *choice, Error *error) {
+  const Choice *of = wrong_value(diag, found, choices);
+  Error what;
+  if (!of) {
+    return report_name(found, choice, error);
+  }
+  report_name(found, NULL, &what);
+  return error_set(error, 1, "%s=%s: %s", of->name, of->value[pick[of - choices->at]], what.text);
+}
+
 static bool check_one(const Choices *choices, const int *pick, const Choice *choice, const CompileOptions *base,
-                      Error *error) {
+                      bool values, Error *error) {
   Arena *arena = arena_create();
   if (!arena) {
     return error_set(error, 3, "no memory");
@@ -201,21 +227,21 @@ static bool check_one(const Choices *choices, const int *pick, const Choice *cho
     diag = diag_create(arena);
     compile_check(arena, diag, &options);
   }
-  const Diagnostic *found = good ? wrong_name(diag) : NULL;
-  good = good && (!found || report_name(found, choice, error));
+  const Diagnostic *found = good ? wrong_word(diag, choices, values) : NULL;
+  good = good && (!found || report_word(diag, found, choices, pick, choice, error));
   arena_destroy(arena);
   return good;
 }
 
-bool choices_check(const Choices *choices, const CompileOptions *base, Error *error) {
+bool choices_check(const Choices *choices, const CompileOptions *base, bool values, Error *error) {
   int pick[CHOICES_MAX] = {0};
   if (choices->count == 0) {
-    return check_one(choices, pick, NULL, base, error);
+    return check_one(choices, pick, NULL, base, values, error);
   }
   for (int i = 0; i < choices->count; i++) {
     for (int j = 0; j < choices->at[i].count; j++) {
       pick[i] = j;
-      if (!check_one(choices, pick, &choices->at[i], base, error)) {
+      if (!check_one(choices, pick, &choices->at[i], base, values, error)) {
         return false;
       }
     }

@@ -29,8 +29,9 @@ bool choices_options(Arena *arena, const Choices *choices, const int *pick, cons
 // "layout=tp2 batch=8"; `varying`: only of choices with more than one value.
 const char *choices_name(Arena *arena, const Choices *choices, const int *pick, bool varying);
 
-// Reports names that the text does not have, with what was meant perhaps.
-bool choices_check(const Choices *choices, const CompileOptions *base, Error *error);
+// Reports names that the text does not have, with what was meant perhaps. `values`: also what cannot be the value of a
+// setting, which else is an error of each combination that has it.
+bool choices_check(const Choices *choices, const CompileOptions *base, bool values, Error *error);
 
 bool choice_is_setting(const Choice *choice);  // not layout, precision or recipe
 bool choice_is_layout(const Choice *choice);   // the layout, or mesh.AXIS and microbatches, which change it

@@ -272,7 +272,7 @@ static bool sides_options(const Sides *sides, const DiffOptions *options, Diff *
       pick[i] = choices.at[i].count == 2 ? side : 0;
     }
     if (!choices_options(sides->arena, &choices, pick, &base, &compile[side], error) ||
-        !choices_check(&choices, &base, error)) {
+        !choices_check(&choices, &base, true, error)) {
       return false;
     }
     const char *name = choices.count > 0 ? choices_name(sides->arena, &choices, pick, true) : NULL;

@@ -245,7 +245,8 @@ static int ablate_main(Arena *arena, const void *values, const OptionList *argum
                               .deadline_seconds = ablate->deadline,
                               .dry = ablate->dry,
                               .screen = ablate->quiet || ablate->json ? NULL : stdout,
-                              .lines = ablate->json ? stdout : NULL};
+                              .lines = ablate->json ? stdout : NULL,
+                              .notes = stderr};
   MdlStatus status = mdl_ablate(arguments->at[0], &options, &result, &error);
   report(&error);
   return status ? (int)status : result.differ + result.failed > 0 || result.good == 0 ? STATUS_INPUT : STATUS_DONE;

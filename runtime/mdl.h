@@ -278,6 +278,7 @@ typedef struct {
   bool dry;  // compile all, run nothing
   FILE *screen;
   FILE *lines;  // where the lines of ablate.jsonl are printed at the end; NULL: nowhere
+  FILE *notes;  // where warnings of the text and notes on the data are said at the end, each once; NULL: nowhere
 } MdlAblateOptions;
 
 typedef struct {

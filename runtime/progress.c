@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "runtime/data/doubts.h"
 
 static const char *const arena_names[ARENA_CLASS_COUNT] = {"state", "values of a step", "host", ""};
 
@@ -147,11 +148,9 @@ void progress_header(Log *log, const ProgressFacts *facts) {
              run->validation_fraction > 0 ? "that part of the text is shorter than one window"
                                           : "the recipe keeps nothing back, `validation = 0`");
   }
-  if (data.answers && !facts->masks) {
-    log_line(log, LOG_YELLOW
-             "          the data says which tokens are of answers, but the model has no input `mask` or `share`: it "
-             "learns the "
-             "questions too" LOG_PLAIN);
+  const char *answers = doubts_answers(facts->data, facts->masks);
+  if (answers) {
+    log_line(log, LOG_YELLOW "          %s" LOG_PLAIN, answers);
   }
   if (facts->compile_seconds > 0) {
     log_line(log, LOG_FAINT "compiled" LOG_PLAIN "  in %s", units_duration(a, facts->compile_seconds));

@@ -16,11 +16,14 @@ static const Diagnostic *first_error(const Diag *diag) {
 
 void trial_problem(const Diag *diag, char text[ERROR_MAX]) {
   const Diagnostic *found = first_error(diag);
-  int line = 0, column, length = 0;
   text[0] = '\0';
-  if (!found) {
-    return;
+  if (found) {
+    trial_said(diag, found, text);
   }
+}
+
+void trial_said(const Diag *diag, const Diagnostic *found, char text[ERROR_MAX]) {
+  int line = 0, column, length = 0;
   if (found->span.file >= 0 && found->span.file < diag->sources.count) {
     diag_position(diag, found->span, &line, &column);
     length = snprintf(text, ERROR_MAX, "%.300s:%d: ", diag->sources.at[found->span.file].path, line);

@@ -39,7 +39,9 @@ bool trial_collect(Trial *trial, int behind, double *loss, Error *error);
 bool trial_validate(Trial *trial, ShownList *shown, double *loss, Error *error);
 void trial_close(Trial *trial);  // also of one that was only zeroed
 
-// The first error of a Diag as one line; "" without one.
+// What is said of a text, or the first error of it, as one line: "file:line: E021: what is wrong; what helps"; ""
+// without.
+void trial_said(const Diag *diag, const Diagnostic *said, char text[ERROR_MAX]);
 void trial_problem(const Diag *diag, char text[ERROR_MAX]);
 
 // "small.mdl:13" of a span; the name of the file alone, without its directories. "" for SPAN_NONE.

@@ -284,6 +284,13 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
   return sets_doubt(data, lines, error);
 }
 
+const char *doubts_answers(const Data *data, bool masks) {
+  return masks || !data_facts(data).answers
+             ? NULL
+             : "the data says which tokens are of answers, but the model has no input `mask` or `share`: it learns the "
+               "questions too";
+}
+
 void doubts_trained(const Data *data, const DataOptions *trained, Buffer *lines) {
   Data *other = NULL;
   Error ignored;

@@ -14,6 +14,9 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error);
 void doubts_text(const char *path, const char *text, size_t length, Buffer *lines);
 void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines);
 
+// Where the data says which tokens are of answers and the model does not read it, what comes of it; NULL: it is not so.
+const char *doubts_answers(const Data *data, bool masks);
+
 // Tokens that name no tokenizer, and were made by another one than those that a run was trained on. `trained` is a file
 // of tokens of the run; what cannot be read of it is not looked at.
 void doubts_trained(const Data *data, const DataOptions *trained, Buffer *lines);

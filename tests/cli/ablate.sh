@@ -64,6 +64,16 @@ for word in layout=single,tq2:tp2 layuot=single,tp2:layout embd=16,32:embed prec
   expect 1 "$MDL" ablate small.mdl "${word%:*}" --out never
   mentions err "${word#*:}"
 done
+# What cannot be the value of a setting is an error of the rows that have it alone.
+expect 1 "$MDL" ablate small.mdl embed=32,0,x batch=4 --steps 1 --out values
+mentions out "2/3  embed=0 batch=4  " "the size of axis 'embed' must be" "3/3  embed=x batch=4  " "there is no value 'x' here"
+same "states of values" "$(records values state | xargs)" "done failed failed"
+expect 1 "$MDL" ablate small.mdl embed=0,32 btch=4 --steps 1 --out never
+mentions err "did you mean \`batch\`"
+expect 1 "$MDL" ablate small.mdl batch=2,4 --set embed=0 --steps 1 --out never
+mentions err "the size of axis 'embed' must be"
+expect 2 "$MDL" diff small.mdl embed=32,x
+mentions err "embed=x: there is no value 'x' here"
 expect 2 "$MDL" ablate small.mdl
 mentions err "layout="
 expect 2 "$MDL" ablate small.mdl single

@@ -225,3 +225,23 @@ notes "" --steps 3 --set "skip=3 .. 4, 62"
 notes "the precision fp8_hybrid is that of steps from 501 on, and the last one is 60" --steps 3 \
   --precision "bf16 until 500, then fp8_hybrid"
 notes "" --steps 3 --precision "bf16 until 50, then fp8_hybrid"
+
+# Rows of a table: each once, with the rows that it is of where others have it not, whatever is quiet.
+sed "s|causal = true|causal = look|; s|^  input|  const look = true;\n  input|; s|peak = 1e-2, warmup = 5, steps = 60|1e-2, 500, 1000|" "$SMALL" > leak.mdl
+sed -i "s|data text.*|data text(\"nul.txt\"); validation text(\"nul.txt\"); steps = 20;|" leak.mdl
+expect 0 "$MDL" ablate leak.mdl look=true,false batch=1,2 --set seq=16 --steps 1 --out rows --quiet
+[ ! -s out ] || die "a quiet table says something"
+mentions err "warning: rows 3, 4: leak.mdl:18: E049: positions see the tokens behind them" "; write \`causal = true\`" \
+  "warning: leak.mdl:" ": E053: the learning rate still rises in the last step, 20" \
+  "note: nul.txt is hardly text" "note: the validation source nul.txt is trained on too"
+same "each once" "$(grep -c E049 err) $(grep -c hardly err) $(grep -c "trained on too" err)" "1 1 1"
+same "rows of a leak" "$(grep -n E049 rows/ablate.jsonl | cut -d: -f1 | xargs)" "3 4"
+same "rows of a note" "$(grep -c '"notes":\[.*"note: the validation source nul.txt is trained on too' rows/ablate.jsonl)" 4
+expect 0 "$MDL" ablate leak.mdl look=true,false --dry --json
+mentions err "warning: row 2 (look=false): leak.mdl:18: E049"
+printf '{"messages": [{"role": "user", "content": "a question"}, {"role": "assistant", "content": "an answer"}]}\n%.0s' 1 2 3 4 > asked.jsonl
+of 'chat("asked.jsonl")' asked.mdl
+expect 0 "$MDL" ablate asked.mdl batch=1,2 --set seq=16 --steps 1 --out asked
+mentions err "note: the data says which tokens are of answers, but the model has no input"
+expect 0 "$MDL" ablate "$SMALL" batch=1,2 --steps 1 --out plain
+[ ! -s err ] || { cat err >&2; die "something is said of a plain table"; }
