@@ -33,6 +33,7 @@ typedef struct {  // what a manifest says besides files and tensors
   uint64_t seed, program_hash, state_hash;
   uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
   double val_loss;                                      // of an evaluation at this step; NaN: there was none
+  bool keeps_best;  // the run was asked to keep the one of the lowest validation loss, here or before
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];

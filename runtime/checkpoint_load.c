@@ -188,7 +188,7 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
   const char *odd = json_string_value(json_object_get(root, "not_finite"));
   facts->version = (int64_t)json_integer_value(json_object_get(root, "version"));
   facts->val_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
-  facts->not_finite[0] = '\0';
+  facts->keeps_best = json_is_true(json_object_get(root, "keeps_best"));
   if (json_is_false(finite)) {
     snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
   }

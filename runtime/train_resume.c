@@ -352,6 +352,12 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
         "--patience counts the evaluations that are there" LOG_PLAIN,
         t->metrics.path, (long long)facts->metrics_bytes, (long long)facts->step, (long long)t->metrics.bytes);
   }
+  if (t->keeps_best && !t->options->keep_best) {
+    log_line(
+        &t->log,
+        "          the checkpoint of the lowest validation loss stays beside the newest, as --keep-best asked before; "
+        "with that option again, evaluations that find a lower one save it");
+  }
   resume_warn_precision(t);
   if (facts->version < 2) {
     log_line(&t->log, LOG_YELLOW
@@ -428,6 +434,7 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
   t->session.trunk = t->options->trunk;
+  t->keeps_best = t->options->keep_best;
   if (t->options->resume && !t->options->restart) {
     if (!checkpoint_resume(&t->session, t->run.checkpoints, t->run.checkpoint, &found, facts, notes, error)) {
       return false;
@@ -442,6 +449,7 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
            (!t->options->from || (trainer_begin(t, t->options->from, error) && frozen_stays(t, error)));
   }
   t->saved = facts->step;
+  t->keeps_best |= facts->keeps_best;
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&

@@ -216,9 +216,9 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .tokenizer_hash = t->print.tokenizer,
                            .validation_hash = t->print.validation,
                            .val_loss = t->line.val_loss,
+                           .keeps_best = t->keeps_best,
                            .frozen = t->frozen};
-  const CheckpointKeep keep = {
-      .newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->options->keep_best};
+  const CheckpointKeep keep = {.newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->keeps_best};
   error->status = 0;
   if (!trainer_follow(t, error)) {
     return save_failed(t, facts.step, last, error);

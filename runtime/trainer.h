@@ -48,6 +48,7 @@ struct Trainer {
   bool unremoved;                                   // an older checkpoint could not be removed
   bool unwritten, undrawn;                          // the last line of metrics, the picture, could not be written
   double best;                                      // the lowest validation loss of a checkpoint
+  bool keeps_best;                                  // that one stays, as --keep-best asks, or did before
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row

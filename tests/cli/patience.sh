@@ -80,6 +80,17 @@ sed -i '/"step":4,/s/}$/,"val_loss":0.5}/' killed/metrics.jsonl
 train "$SMALL" --steps 12 --eval-every 4 --save-every 4 --keep 1 --keep-best --out killed --resume
 mentions killed/checkpoints/step-00000004/manifest.json '"val_loss": 0.5,'
 
+# Where the run goes on without --keep-best, what it kept so stays, and further on too; a run that never asked keeps none.
+for steps in 16 20; do
+  train killed --steps $steps --eval-every 4 --save-every 4 --keep 1 --resume
+  mentions out "the checkpoint of the lowest validation loss stays beside the newest, as --keep-best asked before"
+  same "checkpoints at $steps" "$(ls killed/checkpoints | xargs)" "step-00000004 step-000000$steps"
+done
+rm -r killed/checkpoints/step-00000020
+train killed --steps 20 --eval-every 4 --save-every 4 --keep 1 --restart
+! grep -q "keep-best" out || die "a run that begins anew was asked for something"
+same "checkpoints of another" "$(ls killed/checkpoints | xargs)" "step-00000020"
+
 # A signal within the evaluation of the last step: status 130, and --resume makes up for it.
 for _ in {1..200}; do cat "$ROOT/LICENSE"; done > long.txt
 sed -e "s,../../LICENSE,long.txt," -e 's/  seed = 3;/&  validation = 0.9;  eval_batches = 100000;/' "$SMALL" > last.mdl
