@@ -37,7 +37,7 @@ static const Option encode_options[] = {
     {"chat", 0, OPTION_FLAG, NULL, offsetof(DataValues, chat), 0,
      "files are JSON lines of conversations, and FILE.mask tells of each token whether it is of an answer"},
     {"template", 0, OPTION_TEXT, "TEXT", offsetof(DataValues, template), 0,
-     "how a message is written, with {role}, {content} and {end} (default: as the tokenizer's tokens say)"},
+     "how a message is written, with {role}, {content}, {end} and \\n (default: as the tokenizer's tokens say)"},
     {"type", 0, OPTION_CHOICE, "u16|u32", offsetof(DataValues, type), 0,
      "of a token (default: the narrower one that holds all)"},
     {"raw", 0, OPTION_FLAG, NULL, offsetof(DataValues, raw), 0,
@@ -69,9 +69,30 @@ static int report(const char *command, MdlStatus status, const MdlError *error) 
   return (int)status;
 }
 
+// The text with the escapes of a string of the language read; NULL, and said: there is another one.
+static const char *template_read(Arena *arena, const char *text) {
+  static const char letters[] = "nt\"\\", meant[] = "\n\t\"\\";
+  char *made = arena_format(arena, "%s", text), *end = made;
+  for (const char *at = text; *at; at++) {
+    if (*at != '\\') {
+      *end++ = *at;
+      continue;
+    }
+    const char *letter = *++at ? strchr(letters, *at) : NULL;
+    if (!letter) {
+      fprintf(stderr,
+              "mdl data encode: --template has a backslash that is none of the escapes \\n, \\t, \\\" and \\\\\n");
+      return NULL;
+    }
+    *end++ = meant[letter - letters];
+  }
+  *end = '\0';
+  return made;
+}
+
 static int encode_main(Arena *arena, const void *values, const OptionList *arguments) {
-  (void)arena;
   const DataValues *data = values;
+  const char *template = NULL;
   MdlError error;
   MdlEncoded result;
   char bytes[UNITS_MAX], speed[UNITS_MAX];
@@ -86,6 +107,9 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
     fprintf(stderr, "mdl data encode: --template says how conversations are written; give --chat too\n");
     return STATUS_USAGE;
   }
+  if (data->template && !(template = template_read(arena, data->template))) {
+    return STATUS_USAGE;
+  }
   const MdlEncodeOptions options = {.files = arguments->at,
                                     .file_count = arguments->count,
                                     .field = data->field,
@@ -94,7 +118,7 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
                                     .type = data->type,
                                     .raw = data->raw,
                                     .chat = data->chat,
-                                    .chat_template = data->template,
+                                    .chat_template = template,
                                     .notes = stderr,
                                     .screen = data->quiet ? NULL : stderr};
   const MdlStatus status = mdl_encode(&options, &result, &error);

@@ -179,6 +179,17 @@ expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {conten
 ' -o other.bin
 od -An -v -w2 -tu2 other.bin | awk '{ printf "%c", $1 == 0 ? 126 : $1 }' > other.txt
 mentions other.txt "user> What is 1 and one?" "assistant> It is 2."
+
+# Its escapes are those of a string of a recipe; one that is none is said.
+expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {content}\n' -o escaped.bin
+cmp escaped.bin other.bin
+expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '\t\"{role}\\n\" {content}' -o escaped.bin
+od -An -v -w2 -tu2 escaped.bin | awk '{ printf "%c", $1 == 0 ? 126 : $1 }' > escaped.txt
+mentions escaped.txt $'\t"user\\n" What is 1 and one?'
+for template in '{role} {content}\r\n' '{content}\'; do
+  expect 2 "$MDL" data encode talks.jsonl --chat --template "$template" -o never.bin
+  mentions err "--template has a backslash that is none of the escapes"
+done
 sed 's/data chat.*/data chat("talks.jsonl", template = "{role}: {content}\\n", separator = "==;\\n", begin = "#");/' chat.mdl > told.mdl
 train told.mdl --steps 1 --out told
 expect 0 "$MDL" inspect told/plan.mdlx
