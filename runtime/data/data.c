@@ -269,8 +269,7 @@ static bool data_split(Data *data, double fraction, Error *error) {
   return true;
 }
 
-// Tokens from number `begin` on.
-static bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error) {
+bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error) {
   enum { PIECE = 4096 };
   char piece[PIECE];
   const int64_t size = token_bytes(data->file.type), per_piece = PIECE / size;

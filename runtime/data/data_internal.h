@@ -45,4 +45,7 @@ struct Data {
 // One source; `options` names no mix and no file in its place.
 bool data_source_open(const DataOptions *options, Data **data, Error *error);
 
+// Of one source, tokens from number `begin` on.
+bool data_tokens(const Data *data, int64_t begin, int64_t count, int32_t *tokens, Error *error);
+
 #endif

@@ -9,6 +9,7 @@
 #include "runtime/data/data_internal.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/overlap.h"
+#include "runtime/data/separator.h"
 #include "runtime/data/utf8.h"
 #include "runtime/io.h"
 
@@ -278,10 +279,12 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     }
   }
   masks_doubt(data, lines);
+  bool done = separator_doubt(data, lines, error);
   for (int s = 0; s < data->set_count; s++) {
     masks_doubt(data->sets[s].data, lines);
+    done = done && separator_doubt(data->sets[s].data, lines, error);
   }
-  return sets_doubt(data, lines, error);
+  return done && sets_doubt(data, lines, error);
 }
 
 const char *doubts_answers(const Data *data, bool masks) {

@@ -5,8 +5,9 @@
 #include "base/buffer.h"
 #include "runtime/data/data.h"
 
-// A line for each doubt: text that is hardly any, tokens of another tokenizer, answers by another name, and sources to
-// validate with that are trained on too. Looks at the beginnings of texts, and at files as fingerprints do.
+// A line for each doubt: text that is hardly any, tokens of another tokenizer, answers by another name, separators
+// that occur nowhere, and sources to validate with that are trained on too. Looks at the beginnings of texts, and at
+// files as fingerprints do.
 bool data_doubts(const Data *data, Buffer *lines, Error *error);
 
 // The same of one text, and of the conversations of one file: messages that others call answers, beside those that are.

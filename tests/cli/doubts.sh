@@ -226,6 +226,37 @@ notes "the precision fp8_hybrid is that of steps from 501 on, and the last one i
   --precision "bf16 until 500, then fp8_hybrid"
 notes "" --steps 3 --precision "bf16 until 50, then fp8_hybrid"
 
+# Separators that occur nowhere; of a pattern, in none of its files. One that does is no doubt, wherever it stands.
+mkdir split
+split -b 1000 text.txt split/part-
+printf '==end;' >> split/part-ac
+{ head -c 16381 /dev/zero | tr '\0' a; printf '==end;'; cat text.txt; } > long.txt
+separated() {  # DATA WORDS
+  of "$1" separated.mdl
+  train separated.mdl --set seq=16 --set validation=0 --steps 1 --eval-every 0 --out separated
+  if [ -n "$2" ]; then
+    mentions out "note      $2"
+  elif grep separator out; then
+    die "doubted of $1"
+  fi
+  rm -r separated
+}
+separated 'text("text.txt", separator = "==\\n")' 'the separator "==\n" occurs nowhere in text.txt, so that all of it is one document'
+separated 'text("long.txt", separator = "==end;")' ""
+separated 'text("text.txt", separator = none)' ""
+separated 'text("text.txt")' ""
+separated 'text("split/part-*", separator = "==end;")' ""
+separated 'text("split/part-*", separator = "==the end;")' 'the separator "==the end;" occurs nowhere in split/part-aa and the 2 files of its pattern behind it'
+separated 'tokens("bytes.bin", tokenizer = bytes, separator = 7)' "the separator, token 7, occurs nowhere in bytes.bin"
+separated 'tokens("bytes.bin", tokenizer = bytes, separator = 10)' ""
+separated 'mix(a = text("text.txt"), b = 0.5 * text("text.txt", separator = "=="))' 'the separator "==" occurs nowhere in text.txt'
+of 'text("text.txt"); validation text("long.txt", separator = "==;")' held.mdl
+train held.mdl --steps 1 --out held
+mentions out 'note      the separator "==;" occurs nowhere in long.txt'
+sed 's#data text.*#data text("text.txt", tokenizer = "tokenizer.json", separator = "<|endoftext|>");#' "$SMALL" > marked.mdl
+train marked.mdl --set vocab=300 --steps 1 --out special
+mentions out 'the separator "<|endoftext|>" occurs nowhere in text.txt'
+
 # Rows of a table: each once, with the rows that it is of where others have it not, whatever is quiet.
 sed "s|causal = true|causal = look|; s|^  input|  const look = true;\n  input|; s|peak = 1e-2, warmup = 5, steps = 60|1e-2, 500, 1000|" "$SMALL" > leak.mdl
 sed -i "s|data text.*|data text(\"nul.txt\"); validation text(\"nul.txt\"); steps = 20;|" leak.mdl
