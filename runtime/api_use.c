@@ -109,7 +109,8 @@ static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained
   return done;
 }
 
-// Is what is evaluated on what the run was trained on, and what it finds by itself still what that was?
+// Is what is evaluated on what the run was trained on, the recipe's own sources too, and what it finds by itself still
+// what that was?
 static bool evaluation_known(const Restored *restored, const char *path, const Data *data, Buffer *lines,
                              MdlEvaluation *result, Error *error) {
   const CheckpointFacts *facts = &restored->facts;
@@ -132,13 +133,20 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
     buffer_text(lines, " and not on the others\n");
   }
   result->trained = path && (same || count > 0);
+  bool are[DATA_SETS_MOST] = {false};
+  done = done && (path || doubts_sets(data, are, lines, error));
+  for (int i = 0; i < DATA_SETS_MOST; i++) {
+    result->sets[i].trained = are[i];
+    result->trained |= are[i];
+  }
   result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   overlap_free(&trained);
   return done;
 }
 
 // What each validation source has, where the recipe names some.
-static void evaluation_sets(const Validation *validation, const Data *data, MdlEvaluation *result) {
+static void evaluation_sets(const Validation *validation, const Data *data, const MdlEvaluation *known,
+                            MdlEvaluation *result) {
   double bits = 0;
   int counted = 0;
   for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
@@ -150,6 +158,7 @@ static void evaluation_sets(const Validation *validation, const Data *data, MdlE
     result->sets[i].bits_per_byte = evaluate_bits_per_byte(one);
     result->sets[i].windows = one->windows;
     result->sets[i].tokens = one->tokens;
+    result->sets[i].trained = known->sets[i].trained;
     result->set_count = i + 1;
     bits += one->tokens > 0 ? result->sets[i].bits_per_byte : 0;
     counted += one->tokens > 0;
@@ -210,7 +219,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
       NUMERIC_OUTSIDE;
       options->output(options->context, shown_called(&shown.at[i], shown.at[i].name), shown.at[i].value);
     }
-    evaluation_sets(&validation, data, result);
+    evaluation_sets(&validation, data, &known, result);
   }
   api_notes(options->notes, done, &doubts);
   shown_close(&shown);

@@ -51,10 +51,10 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
   json_t *sets = json_array();
   for (int i = 0; i < result->set_count; i++) {
     json_array_append_new(
-        sets, json_pack("{s:o, s:o, s:o, s:o, s:I, s:I}", "name", json_text(result->sets[i].name), "loss",
+        sets, json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "name", json_text(result->sets[i].name), "loss",
                         json_finite(result->sets[i].loss), "bits_per_byte", json_finite(result->sets[i].bits_per_byte),
                         "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows,
-                        "tokens", (json_int_t)result->sets[i].tokens));
+                        "tokens", (json_int_t)result->sets[i].tokens, "trained", (int)result->sets[i].trained));
   }
   return json_pack("{s:I, s:o, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:I, s:I, s:f, s:o, s:o}", "step",
                    (json_int_t)result->step, "loss", json_finite(result->loss), "unit", result->unit, "perplexity",
@@ -89,12 +89,53 @@ static void print_measures(const MdlEvaluation *result) {
   }
 }
 
-// Of a pattern one of its files is enough to be `trained`, and a note says how many are.
-static const char *trained_said(const MdlEvaluation *result) {
-  const bool pattern = strpbrk(result->data, "*?[") && access(result->data, F_OK) != 0;
-  return !result->trained ? ""
-         : pattern        ? ", all or some of which the run was trained on"
-                          : ", which the run was trained on";
+// Of a pattern one of its files is enough to be `trained`, and a note says how many are. `before`: stands ahead of it.
+static const char *trained_said(Arena *arena, const char *before, bool trained, const char *data) {
+  const bool pattern = strpbrk(data, "*?[") && access(data, F_OK) != 0;
+  return !trained ? ""
+                  : arena_format(arena, "%s%swhich the run was trained on", before, pattern ? "all or some of " : "");
+}
+
+static void print_sets(Arena *arena, const MdlEvaluation *result) {
+  for (int i = 0; i < result->set_count; i++) {
+    const char *name = result->sets[i].name, *data = result->sets[i].data;
+    if (result->sets[i].tokens == 0) {
+      printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
+    } else if (isnan(result->perplexity)) {
+      printf("%-14s %.6f: all of ", *name ? name : "validation", result->sets[i].loss);
+    } else if (isnan(result->sets[i].bits_per_byte)) {
+      printf("%-14s %.6f nats per token: all of ", *name ? name : "validation", result->sets[i].loss);
+    } else {
+      printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation",
+             result->sets[i].loss, result->sets[i].bits_per_byte);
+    }
+    plain_put(stdout, data);
+    printf(", %lld windows%s\n", (long long)result->sets[i].windows,
+           trained_said(arena, ", ", result->sets[i].trained, data));
+  }
+}
+
+static void print_data(Arena *arena, const MdlEvaluation *result) {
+  const char *changed = result->changed
+                            ? "; it is not what it was when the run was trained: text may be among it that was "
+                              "trained on"
+                            : "";
+  if (result->set_count > 1) {
+    printf("data           sources that the recipe validates with, each counted once%s\n", changed);
+  } else if (result->set_count == 1) {
+    printf("data           all of ");
+    plain_put(stdout, result->data);
+    printf(", which the recipe validates with%s%s\n", trained_said(arena, " and ", result->trained, result->data),
+           changed);
+  } else if (result->held_out > 0) {
+    printf("data           the last %g%% of ", result->held_out * 100);
+    plain_put(stdout, result->data);
+    printf("%s\n", result->changed ? changed : ", which the run does not train on");
+  } else {
+    printf("data           all of ");
+    plain_put(stdout, result->data);
+    printf("%s\n", trained_said(arena, ", ", result->trained, result->data));
+  }
 }
 
 int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -124,36 +165,8 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   for (int i = 0; i < outputs.count; i++) {
     printf("%-14s %.6g\n", outputs.at[i].name, outputs.at[i].value);
   }
-  for (int i = 0; i < result.set_count; i++) {
-    const char *name = result.sets[i].name;
-    if (result.sets[i].tokens == 0) {
-      printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
-    } else if (isnan(result.perplexity)) {
-      printf("%-14s %.6f: all of ", *name ? name : "validation", result.sets[i].loss);
-    } else if (isnan(result.sets[i].bits_per_byte)) {
-      printf("%-14s %.6f nats per token: all of ", *name ? name : "validation", result.sets[i].loss);
-    } else {
-      printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation", result.sets[i].loss,
-             result.sets[i].bits_per_byte);
-    }
-    plain_put(stdout, result.sets[i].data);
-    printf(", %lld windows\n", (long long)result.sets[i].windows);
-  }
-  const char *changed = result.changed
-                            ? "; it is not what it was when the run was trained: text may be among it that was "
-                              "trained on"
-                            : "";
-  if (result.set_count > 0) {
-    printf("data           sources that the recipe validates with, each counted once%s\n", changed);
-  } else if (result.held_out > 0) {
-    printf("data           the last %g%% of ", result.held_out * 100);
-    plain_put(stdout, result.data);
-    printf("%s\n", result.changed ? changed : ", which the run does not train on");
-  } else {
-    printf("data           all of ");
-    plain_put(stdout, result.data);
-    printf("%s\n", trained_said(&result));
-  }
+  print_sets(arena, &result);
+  print_data(arena, &result);
   printf("tokens         %lld in %lld windows\n", (long long)result.tokens, (long long)result.windows);
   printf("speed          %.0f tokens/s\n", result.seconds > 0 ? (double)result.tokens / result.seconds : 0.0);
   return STATUS_DONE;

@@ -223,8 +223,10 @@ typedef struct {
     char name[64], data[4096];   // a single one may have no name
     double loss, bits_per_byte;  // NaN where none of its tokens counted
     int64_t windows, tokens;
+    bool trained;  // as below
   } sets[8];
-  bool trained;   // `data`, or one of its files, is what the run was trained on, but for the part that it held out
+  // It, or one of its files, is what the run was trained on: of `data` but for the part that the run held out.
+  bool trained;
   bool changed;   // the run's data is not what it was: it may hold out text that was trained on
   char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per
                   // token and other terms"

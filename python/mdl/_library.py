@@ -69,7 +69,7 @@ class MdlEvaluateOptions(ctypes.Structure):
 
 class MdlEvaluationSet(ctypes.Structure):
     _fields_ = [("name", c_char * 64), ("data", c_char * 4096), ("loss", c_double), ("bits_per_byte", c_double),
-                ("windows", c_int64), ("tokens", c_int64)]
+                ("windows", c_int64), ("tokens", c_int64), ("trained", c_bool)]
 
 
 class MdlEvaluation(ctypes.Structure):

@@ -23,6 +23,7 @@ class EvaluationSet:
     bits_per_byte: float
     windows: int
     tokens: int  # that counted; 0: none is of an answer, and the loss is NaN
+    trained: bool  # the run was trained on it, or on one of its files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Evaluation:
     held_out: float  # its last part, which the run is not trained on; 0: all of it, whatever the run has read
     outputs: Dict[str, float]  # of the text; of vectors each number, as `name.0`
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
-    trained: bool  # `data` is what the run was trained on
+    trained: bool  # it is what the run was trained on, or one of its files is
     changed: bool  # the data of the run is not what it was: it may hold out text that was trained on
     unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per token and other terms"
 
@@ -68,7 +69,7 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
     values["data"] = decode(result.data)
     values["unit"] = decode(result.unit)
     sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows,
-                               one.tokens)
+                               one.tokens, one.trained)
                  for one in result.sets[:result.set_count])
     return Evaluation(**values, outputs=outputs, sets=sets)
 

@@ -134,8 +134,7 @@ static const Data *file_of(const Data *data, int index) {
   return data->part_count > 0 ? data->parts[index] : data;
 }
 
-// Validation sources that are trained on too, or some of their files.
-static bool sets_doubt(const Data *data, Buffer *lines, Error *error) {
+bool doubts_sets(const Data *data, bool are[DATA_SETS_MOST], Buffer *lines, Error *error) {
   Overlap trained = {0};
   bool done = true;
   for (int p = 0; done && data->set_count > 0 && p < files_of(data); p++) {
@@ -145,7 +144,8 @@ static bool sets_doubt(const Data *data, Buffer *lines, Error *error) {
     const char *first;
     int count;
     done = overlap_count(&trained, data->sets[s].data, &count, &first, error);
-    if (done && count > 0) {
+    are[s] = done && count > 0;
+    if (are[s]) {
       overlap_said(data->sets[s].data, "the validation source ", count, first, lines);
       buffer_format(lines, " %s trained on too: its loss is none of text that was held out\n",
                     count > 1 && count < files_of(data->sets[s].data) ? "are" : "is");
@@ -284,7 +284,8 @@ bool data_doubts(const Data *data, Buffer *lines, Error *error) {
     masks_doubt(data->sets[s].data, lines);
     done = done && separator_doubt(data->sets[s].data, lines, error);
   }
-  return done && sets_doubt(data, lines, error);
+  bool ignored[DATA_SETS_MOST];
+  return done && doubts_sets(data, ignored, lines, error);
 }
 
 const char *doubts_answers(const Data *data, bool masks) {

@@ -10,6 +10,9 @@
 // files as fingerprints do.
 bool data_doubts(const Data *data, Buffer *lines, Error *error);
 
+// The last of these alone; and which sources, by the numbers of data_set, are trained on too, or some of their files.
+bool doubts_sets(const Data *data, bool are[DATA_SETS_MOST], Buffer *lines, Error *error);
+
 // The same of one text, and of the conversations of one file: messages that others call answers, beside those that are.
 // `text`: the bytes that the file begins with.
 void doubts_text(const char *path, const char *text, size_t length, Buffer *lines);

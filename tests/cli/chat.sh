@@ -259,13 +259,30 @@ awk -F'[:,}]' '/val_loss/ { for (i = 1; i < NF; i++) v[$i] = $(i + 1); d = v["\"
   if (d < -1e-5 || d > 1e-5) exit 1 }' sets/metrics.jsonl || die "val_loss is not the mean: $(cat sets/metrics.jsonl)"
 expect 0 "$MDL" eval sets
 mentions out "law  " "pages  " "readme.txt"
+grep -q "^law .*licence.txt, .* windows, which the run was trained on$" out || die "the law is trained on"
+grep -q "^pages .*readme.txt, .* windows$" out || die "the pages are not trained on"
+mentions err "note: the validation source $WORK/licence.txt is trained on too: its loss is none of text that was held out"
 pages=$(awk '/^pages/ { print $2 }' out)
+expect 0 "$MDL" eval sets --json
+mentions out '"trained":true,"changed":' '"name":"law"' '"trained":true},' '"name":"pages"' '"trained":false}]'
 expect 0 "$MDL" eval sets --data readme.txt
 mentions out "loss           $pages nats per token" "data           all of"
 sed 's|data text.*|data text("licence.txt");\n  validation text("readme.txt");|' "$SMALL" > single.mdl
 train single.mdl --steps 2 --out single
 ! grep -q '"val_loss\.' single/metrics.jsonl || die "a source without a name has one"
 mentions single/metrics.jsonl '"val_loss":'
+expect 0 "$MDL" eval single
+mentions out "data           all of $WORK/readme.txt, which the recipe validates with"
+[ ! -s err ] || die "noted of what is held out: $(cat err)"
+cp licence.txt copy.txt
+sed 's|data text.*|data text("licence.txt");\n  validation text("copy.txt");|' "$SMALL" > single.mdl
+train single.mdl --steps 1 --out copied
+mentions out "the validation source copy.txt is trained on too"
+expect 0 "$MDL" eval copied
+mentions out "copy.txt, which the recipe validates with and which the run was trained on"
+mentions err "copy.txt is trained on too"
+expect 0 "$MDL" eval copied --json
+mentions out '"trained":true,"changed":false' '"trained":true}]'
 sed 's|data text.*|data text("licence.txt");\n  validation = 0.1;\n  validation text("readme.txt");|' "$SMALL" > both.mdl
 expect 1 "$MDLC" check both.mdl
 mentions err "both a part of the data and a source of its own"
