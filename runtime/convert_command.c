@@ -77,6 +77,9 @@ static int to_run(Arena *arena, const ConvertValues *values, const char *from) {
   if (result.longest > result.sequence) {
     printf("note: windows of %lld tokens, of %lld that the model allows; --set seq=N makes them longer\n",
            (long long)result.sequence, (long long)result.longest);
+  } else if (result.longest > 0 && result.longest < result.sequence) {
+    printf("note: windows of %lld tokens, and the model was made for %lld; --set seq=N makes them shorter\n",
+           (long long)result.sequence, (long long)result.longest);
   }
   if (result.note[0]) {
     printf("note: %s\n", result.note);

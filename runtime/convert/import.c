@@ -139,14 +139,14 @@ static bool import_text(Import *m, Error *error) {
   return run_file(&m->run, "model.mdl", path, error) && io_replace_file(NULL, path, text, strlen(text), error);
 }
 
-// A text of one's own: what config.json says goes into it by --set.
-static void import_set(Import *m) {
+// What config.json says, ahead of what the user sets; `window`: also how long windows are.
+static void settings_set(Import *m, bool window) {
   const int count = m->options->compile.set_count;
   const char **set = ARENA_ARRAY(m->arena, const char *, count + m->settings.count + 1);
   int used = 0;
   for (int i = 0; i < m->settings.count; i++) {
     const ConfigSetting *setting = &m->settings.at[i];
-    if (!user_sets(m->options, setting->name)) {
+    if (!user_sets(m->options, setting->name) && (window || !is_window(setting))) {
       set[used++] = arena_format(m->arena, "%s=%s", setting->name, setting->value);
     }
   }
@@ -155,6 +155,16 @@ static void import_set(Import *m) {
   }
   m->compile.set = set;
   m->compile.set_count = used;
+}
+
+// A text of one's own: what config.json says goes into it by --set, but for the length of windows where the text has
+// one.
+static void import_set(Import *m) {
+  ModelNumbers numbers;
+  settings_set(m, false);
+  if (!compile_numbers(m->arena, diag_create(m->arena), &m->compile, &numbers) || !model_number(&numbers, "seq")) {
+    settings_set(m, true);
+  }
 }
 
 // Whether a tokenizer that came with the weights can be read. *why is that of the first one that cannot.

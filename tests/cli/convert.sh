@@ -324,6 +324,17 @@ expect 0 "$MDL" convert llama-run --to hf -o mine-hf --mapping mine.hf
 mentions mine-hf/config.json '"model_type": "mine"'
 expect 0 "$MDL" convert mine-hf --model mine.mdl --recipe own -o mine-run
 same "a mapping beside the text" "$(saved_weights llama-run 4)" "$(saved_weights mine-run 0)"
+# Windows of a text of one's own are those of its recipe, where it has some.
+sed 's/  seq = 16;/  seq = 8;/' mine.mdl > short.mdl
+expect 0 "$MDL" convert mine-hf --model short.mdl --recipe own --mapping mine.hf -o short-run
+mentions out "note: windows of 8 tokens, of 16 that the model allows"
+mentions short-run/resolved.mdl "  seq = 8;"
+sed '/  seq = 16;/d' mine.mdl > none.mdl
+expect 0 "$MDL" convert mine-hf --model none.mdl --recipe own --mapping mine.hf -o none-run
+mentions none-run/resolved.mdl "seq = 16"
+! grep -q "note: windows" out || die "noted of the window that config.json names"
+expect 0 "$MDL" convert mine-hf --model short.mdl --recipe own --mapping mine.hf --set seq=32 -o long-run
+mentions out "note: windows of 32 tokens, and the model was made for 16"
 train mine.mdl --recipe own --from mine-hf --out mine-from --steps 1 --device cpu
 sed -i '/q_proj/d' mine.hf
 expect 1 "$MDL" convert llama-run --to hf -o other --mapping mine.hf
