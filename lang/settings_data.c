@@ -124,20 +124,45 @@ static void read_argument(const DataRule *rule, const Ast *argument, const Ast *
   }
 }
 
+typedef enum { PLACE_DATA, PLACE_MIX, PLACE_VALIDATION } SourcePlace;  // where a source stands
+
+// What stands in the place of a source is none.
+static void report_no_source(const Unit *unit, const Ast *value, SourcePlace place, Span span) {
+  const bool call = value && value->kind == AST_CALL;
+  const char *said = place == PLACE_DATA
+                         ? "data is read from text, from files of tokens, from chats, or from a mix of them"
+                     : place == PLACE_MIX ? "a source of a mix is text, a file of tokens or chats"
+                                          : "a validation source is text, a file of tokens or chats";
+  const char *help = place == PLACE_DATA
+                         ? "write `data text(\"corpus.txt\");`, `data tokens(\"train.bin\", u16);`, `data "
+                           "chat(\"talks.jsonl\");` or `data mix(a = 0.7 * text(...), b = 0.3 * tokens(...));`"
+                         : "write `text(\"corpus.txt\")`, `tokens(\"train.bin\", u16)` or `chat(\"talks.jsonl\")`";
+  if (call && name_is(value->name, "mix") && place == PLACE_MIX) {
+    said = "a mix may not stand in a mix";
+    help = "name its sources in the outer one, each with a weight of its own";
+  } else if (call && name_is(value->name, "mix") && place == PLACE_VALIDATION) {
+    said = "what is validated with is no mix";
+    help = "write `validation sets(a = text(...), b = tokens(...));`, which are evaluated one by one";
+  } else if (call && name_is(value->name, "sets")) {
+    said = "`sets` stand behind `validation` alone";
+    help = place == PLACE_VALIDATION ? "name all sources in one `validation sets(...)`"
+                                     : "sources to train on are `mix(a = 0.7 * text(...), b = 0.3 * tokens(...))`";
+  } else if (value && value->kind == AST_BINARY && place == PLACE_VALIDATION) {
+    said = "a validation source has no weight: each is evaluated by itself, and counts as much as another";
+    help = "write `NAME = text(...)`";
+  }
+  Diagnostic *error = diag_error(unit->diag, E051, span, "%s", said);
+  diag_help(unit->diag, error, "%s", help);
+}
+
 // text(...), tokens(...) or chat(...). False where it is none of them.
-static bool read_source(Unit *unit, Spec *spec, const Ast *call, Span span) {
+static bool read_source(Unit *unit, Spec *spec, const Ast *call, SourcePlace place, Span span) {
   SourceKind kind = SOURCE_TEXT;
-  while (kind < SOURCE_KINDS && !(call && name_is(call->name, sources[kind].name))) {
+  while (kind < SOURCE_KINDS && !(call && call->kind == AST_CALL && name_is(call->name, sources[kind].name))) {
     kind++;
   }
   if (kind == SOURCE_KINDS) {
-    Diagnostic *error = diag_error(unit->diag, E051, span,
-                                   "data is read from text, from files of tokens, from chats, or from a mix of "
-                                   "them");
-    diag_help(
-        unit->diag, error,
-        "write `data text(\"corpus.txt\");`, `data tokens(\"train.bin\", u16);`, `data chat(\"talks.jsonl\");` or "
-        "`data mix(a = 0.7 * text(...), b = 0.3 * tokens(...));`");
+    report_no_source(unit, call, place, span);
     return false;
   }
   const DataRule rule = {unit, spec, call, kind};
@@ -195,7 +220,7 @@ static const char *read_part(Unit *unit, Spec *spec, const Ast *argument, const 
     return NULL;
   }
   PlanRun *run = &spec->run;
-  if (!read_source(unit, spec, call->kind == AST_CALL ? call : NULL, call->span)) {
+  if (!read_source(unit, spec, call, PLACE_MIX, call->span)) {
     return NULL;
   }
   run->tokenizer = run->tokenizer ? run->tokenizer : tokenizer_otherwise(run);
@@ -211,6 +236,14 @@ static void read_mix(Unit *unit, Spec *spec, const Ast *call) {
   enum { MOST_SOURCES = 32 };
   const char *all = "", *tokenizer = NULL;
   const Ast *list = call->kids[0];
+  for (int i = 0; i < list->count; i++) {
+    const Ast *value = list->kids[i]->kids[0];
+    value = value->kind == AST_BINARY ? value->kids[1] : value;
+    if (value->kind == AST_CALL && name_is(value->name, "mix")) {
+      report_no_source(unit, value, PLACE_MIX, value->span);
+      return;
+    }
+  }
   if (list->count < 2 || list->count > MOST_SOURCES) {
     diag_error(unit->diag, E051, call->span, "a mix has from 2 to %d sources", MOST_SOURCES);
     return;
@@ -229,12 +262,23 @@ static void read_mix(Unit *unit, Spec *spec, const Ast *call) {
   spec->run.tokenizer = tokenizer ? tokenizer : "none";
 }
 
+// The word and a call are all that such a phrase has: a weight, or a second call, would mean nothing.
+static void check_alone(const Unit *unit, const Ast *phrase, const char *word, const char *help) {
+  if (phrase->kids[0]->count > 2) {
+    Diagnostic *error =
+        diag_error(unit->diag, E051, phrase->span, "`%s` takes one source, and nothing else stands beside it", word);
+    diag_help(unit->diag, error, "%s", help);
+  }
+}
+
 void read_data(Unit *unit, Spec *spec, const Ast *phrase) {
   const Ast *call = settings_call(phrase);
+  check_alone(unit, phrase, "data",
+              "several, with weights, are a mix: `data mix(a = 0.7 * text(...), b = 0.3 * tokens(...));`");
   if (call && name_is(call->name, "mix")) {
     read_mix(unit, spec, call);
   } else {
-    read_source(unit, spec, call, phrase->span);
+    read_source(unit, spec, call, PLACE_DATA, phrase->span);
   }
 }
 
@@ -243,7 +287,7 @@ static const char *read_validation_source(Unit *unit, Spec *spec, const char *na
   const PlanRun run = spec->run;
   const char *const options = spec->text->data_options;
   const char *line = NULL;
-  if (read_source(unit, spec, call && call->kind == AST_CALL ? call : NULL, span)) {
+  if (read_source(unit, spec, call, PLACE_VALIDATION, span)) {
     spec->run.tokenizer = spec->run.tokenizer ? spec->run.tokenizer : "";
     line = source_line(unit, spec, name, 0, span);
   }
@@ -262,6 +306,8 @@ void read_validation(Unit *unit, Spec *spec, const Ast *phrase) {
               "write `validation text(\"held_out.txt\");`, or, for a part of the data, `validation = 0.05;`");
     return;
   }
+  check_alone(unit, phrase, "validation",
+              "several, which have no weights, are `validation sets(a = text(...), b = tokens(...));`");
   if (!name_is(call->name, "sets")) {
     spec->text->validation_data = read_validation_source(unit, spec, "", call, phrase->span);
     return;
