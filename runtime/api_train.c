@@ -45,6 +45,9 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
   if (!api_given("plan", plan, error)) {
     return false;
   }
+  if (options->steps == 0) {
+    return error_set(error, 2, "`steps` is 0: a run of no steps leaves nothing; negative, it is that of the recipe");
+  }
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);
   }

@@ -112,11 +112,12 @@ typedef struct {
   bool partial;          // what is missing keeps its first values, and what is left over is left out
   bool save_trained;     // with `from`: checkpoints hold what is trained alone, frozen parameters stay there
   int64_t profile;       // steps of which a trace and a table of times are made; 0: none
-  int64_t steps, save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
-  int64_t keep;                                      // newest checkpoints to keep; 0: all
-  int64_t keep_every;                                // and those of steps that are a multiple of it; 0: no others
-  bool keep_best;                                    // and the one of the lowest validation loss
-  bool sync_save;                                    // training waits while a checkpoint is written
+  int64_t steps;         // the last one, from 1 on; negative: as the recipe says
+  int64_t save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
+  int64_t keep;                               // newest checkpoints to keep; 0: all
+  int64_t keep_every;                         // and those of steps that are a multiple of it; 0: no others
+  bool keep_best;                             // and the one of the lowest validation loss
+  bool sync_save;                             // training waits while a checkpoint is written
   bool blame;               // run the first bad step of several in a row again, and say which value is not finite first
   int64_t check;            // run one step of so many twice and compare bits; 0: none
   int64_t patience;         // end where so many evaluations in a row are no better than the best; 0: never

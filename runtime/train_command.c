@@ -32,7 +32,7 @@ static int train_report(const MdlError *error) {
 static const Option train_options[] = {
     {"device", 0, OPTION_TEXT, "cpu|cuda|auto", offsetof(TrainValues, device), 0, "where to train (default: auto)"},
     {"threads", 0, OPTION_INTEGER, "N", offsetof(TrainValues, threads), 0, "processor threads (default: all cores)"},
-    {"steps", 0, OPTION_INTEGER, "N", offsetof(TrainValues, steps), 0,
+    {"steps", 0, OPTION_INTEGER, "N", offsetof(TrainValues, steps), 1,
      "stop after step N; learning rate schedules stay as the text says"},
     {"out", 'o', OPTION_TEXT, "DIR", offsetof(TrainValues, out), 0,
      "the run directory (default: a fresh runs/MODEL-N)"},

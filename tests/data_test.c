@@ -138,7 +138,8 @@ static void test_errors(void **state) {
                     "no-such-file is neither in the working directory nor beside the text (/tmp/");
   expect_open_error((DataOptions){.path = "/no-such-file", .sequence = 8},
                     "cannot read the data file /no-such-file: No such file or directory; --data FILE names another");
-  expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is not a regular file");
+  expect_open_error((DataOptions){.path = directory, .sequence = 8}, "is a directory; a pattern names the files in it");
+  expect_open_error((DataOptions){.path = "/dev/null", .sequence = 8}, "is not a regular file");
   expect_open_error((DataOptions){.path = NULL, .sequence = 8}, "the recipe names no data");
   expect_open_error((DataOptions){.path = text_file("empty", "", 0), .sequence = 8}, "is empty");
   expect_open_error((DataOptions){.path = text_file("short", "12345678", 8), .sequence = 8},

@@ -299,7 +299,7 @@ static const struct {
     {"no table", "the recipe names no data", {.kind = "mix", .path = ""}},
     {"of held alone", "the recipe names no data", {.kind = "mix", .path = HELD}},
     {"not there", "is neither in the working directory nor beside the text", {.kind = "text", .path = "none"}},
-    {"a directory", "is not a regular file", {.kind = "text", .path = "/"}},
+    {"a directory", "is a directory; a pattern names the files in it", {.kind = "text", .path = "/"}},
     {"a tokenizer", "a tokenizer is a file", {.kind = "text", .path = "text", .tokenizer = "none.json"}},
     {"no weight", "a mix of data that cannot be read", {.kind = "mix", .path = "a\tx\ttext\tbytes\ttext\n"}},
     {"less than none", "a mix of data that cannot be read", {.kind = "mix", .path = "a\t-1\ttext\tbytes\ttext\n"}},

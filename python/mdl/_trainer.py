@@ -159,7 +159,7 @@ class Trainer:
     partial     with `weights`: what is missing there keeps its first values, and what is left over is left out
     save_trained
                 with `weights`: checkpoints hold what is trained alone; frozen parameters stay where `weights` are
-    steps       stop there; default, here and for the next three: as the recipe says
+    steps       stop there, from 1 on; default, here and for the next three: as the recipe says
     save_every, eval_every, log_every
                 steps between checkpoints, evaluations, lines of metrics; 0: only at the end
     keep        newest checkpoints to keep; 0: all

@@ -46,6 +46,11 @@ static bool data_find(Data *data, const char *what, const char *path, const char
   if (data->fd < 0 || fstat(data->fd, &info) != 0) {
     return find_unreadable(what, path, error);
   }
+  if (S_ISDIR(info.st_mode)) {
+    const size_t length = strlen(path);
+    return error_set(error, 1, "the %s %s is a directory; a pattern names the files in it, such as \"%.*s/*.txt\"",
+                     what, path, (int)(path[length - 1] == '/' ? length - 1 : length), path);
+  }
   if (!S_ISREG(info.st_mode)) {
     return error_set(error, 1, "the %s %s is not a regular file; data is read at random places", what, path);
   }

@@ -18,6 +18,10 @@ mentions err "--data FILE"
 said 1 "the directory folder is no run: it holds no plan.mdlx" "$MDL" train folder --resume
 said 1 "the directory other is not empty; give another --out" "$MDL" train "$SMALL" --out other
 said 1 "the name of the run directory is empty" "$MDL" train "$SMALL" --out ""
+said 1 'the data file folder/ is a directory; a pattern names the files in it, such as "folder/*.txt"' \
+  "$MDL" train "$SMALL" --data folder/ --out never
+said 2 "--steps must be at least 1, not 0" "$MDL" train "$SMALL" --steps 0 --out never
+[ ! -e never ] || die "a mistake made a run"
 said 1 "small.mdl is a file and no run directory" "$MDL" eval small.mdl
 said 1 "folder is neither a run (plan.mdlx) nor a checkpoint (manifest.json)" "$MDL" generate folder
 said 2 "--steps takes a whole number, and 99999999999999999999 is out of range" \
