@@ -170,7 +170,8 @@ static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) 
   const double start = clock_seconds();
   row_live(ablate, row, "compiling", 0);
   if (!trial_compile(trial, &row->options, error)) {
-    row->state = choices_sweep(&ablate->choices) ? ROW_ILLEGAL : ROW_FAILED;
+    const bool misread = trial->diag && choices_misread(&ablate->choices, trial->diag);
+    row->state = choices_sweep(&ablate->choices) && !misread ? ROW_ILLEGAL : ROW_FAILED;
     return false;
   }
   row->compile_seconds = clock_seconds() - start;

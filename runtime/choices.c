@@ -167,6 +167,16 @@ static const Choice *wrong_value(const Diag *diag, const Diagnostic *found, cons
   return NULL;
 }
 
+bool choices_misread(const Choices *choices, const Diag *diag) {
+  for (int i = 0; i < diag->all.count; i++) {
+    const Choice *of = wrong_value(diag, &diag->all.at[i], choices);
+    if (diag->all.at[i].severity == SEVERITY_ERROR && of && !changes_layout(of)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // The first error in the words themselves, such as a name that is not there. Sizes that a layout cannot have are none,
 // and without `values` what else is wrong with the value of a setting: where it is compiled, they are said of the one
 // combination.

@@ -33,6 +33,9 @@ const char *choices_name(Arena *arena, const Choices *choices, const int *pick, 
 // setting, which else is an error of each combination that has it.
 bool choices_check(const Choices *choices, const CompileOptions *base, bool values, Error *error);
 
+// Is an error of these said of the value of a setting itself, and not of a size that a layout cannot have?
+bool choices_misread(const Choices *choices, const Diag *diag);
+
 bool choice_is_setting(const Choice *choice);  // not layout, precision or recipe
 bool choice_is_layout(const Choice *choice);   // the layout, or mesh.AXIS and microbatches, which change it
 bool choices_sweep(const Choices *choices);    // there are settings that change the layout

@@ -120,6 +120,8 @@ same "the validation" "$(records sweep val_loss | sed -n 1p | cut -c1-6)" "$(rec
 train small.mdl --layout cut --set mesh.dp=2 --set mesh.tp=1 --steps 3 --eval-every 3 --out alone
 near=$(sed -n 's/.*"val_loss": *\([0-9.]*\).*/\1/p' alone/metrics.jsonl | tail -n 1)
 same "the validation of a run" "${near:0:6}" "$(records sweep val_loss | sed -n 1p | cut -c1-6)"
+expect 1 "$MDL" ablate small.mdl layout=cut mesh.tp=1,2 embed=32,x --steps 1 --out mistaken
+same "states of a sweep with a wrong value" "$(records mistaken state | xargs)" "done failed done failed"
 expect 1 "$MDL" ablate small.mdl layout=cut mesh.tp=4,8 --steps 1 --out none
 expect 1 "$MDL" ablate small.mdl layout=cut mesh.pp=1,2 --out never
 mentions err "the layout 'cut' has no mesh axis 'pp'; its mesh has tp, dp"
