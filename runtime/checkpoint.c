@@ -107,6 +107,7 @@ static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
                  {"finite", json_boolean(!facts->not_finite[0])},
                  {"not_finite", facts->not_finite[0] ? json_string(facts->not_finite) : NULL},
                  {"val_loss", isfinite(facts->val_loss) ? json_real(facts->val_loss) : NULL},
+                 {"kept", facts->kept ? json_true() : NULL},
                  {"keeps_best", facts->keeps_best ? json_true() : NULL},
                  {"seed", (snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed), json_string(seed))},
                  {"program_hash", word(facts->program_hash)},

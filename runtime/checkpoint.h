@@ -33,6 +33,7 @@ typedef struct {  // what a manifest says besides files and tensors
   uint64_t seed, program_hash, state_hash;
   uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
   double val_loss;                                      // of an evaluation at this step; NaN: there was none
+  bool kept;        // it is of a step that was to be kept, whatever is asked for later
   bool keeps_best;  // the run was asked to keep the one of the lowest validation loss, here or before
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
@@ -45,7 +46,7 @@ typedef struct {  // what a manifest says besides files and tensors
 
 typedef struct {  // what stays when a checkpoint was saved; the newest good one always does
   int newest;     // so many; 0: all
-  int64_t every;  // and those of steps that are a multiple of this; 0: no others
+  int64_t every;  // and those of steps that are a multiple of this, or were of another before; 0: no others
   bool best;      // and the good one of the lowest validation loss
 } CheckpointKeep;
 

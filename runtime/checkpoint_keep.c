@@ -135,6 +135,12 @@ static Seen step_seen(const char *directory, int64_t step, CheckpointFacts *fact
   return checkpoint_is_good(facts) ? SEEN_GOOD : SEEN_BAD;
 }
 
+// Was it to be kept when it was saved? Of what cannot be read nobody knows.
+static bool step_kept(const char *directory, int64_t step) {
+  CheckpointFacts facts = {0};
+  return step_seen(directory, step, &facts) == SEEN_NOT || facts.kept;
+}
+
 bool checkpoint_is_good(const CheckpointFacts *facts) {
   return !facts->not_finite[0] && facts->bad_steps == 0;
 }
@@ -167,7 +173,7 @@ bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
     kept += recent;
     const bool stays = later || recent || seen[i] == SEEN_NOT || steps[i] == good || (keep->best && steps[i] == best) ||
                        (keep->every > 0 && steps[i] % keep->every == 0);
-    if (!stays) {
+    if (!stays && !step_kept(directory, steps[i])) {
       done &= step_remove(directory, steps[i], error);
     }
   }

@@ -192,7 +192,7 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
   if (json_is_false(finite)) {
     snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
   }
-  facts->bad_steps = 0;
+  facts->kept = json_is_true(json_object_get(root, "kept"));
   facts->data_hash = facts->tokenizer_hash = facts->validation_hash = 0;
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
          (!json_object_get(root, "data_hash") || manifest_word(root, "data_hash", 16, &facts->data_hash)) &&

@@ -216,6 +216,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .tokenizer_hash = t->print.tokenizer,
                            .validation_hash = t->print.validation,
                            .val_loss = t->line.val_loss,
+                           .kept = t->options->keep_every > 0 && t->line.step % t->options->keep_every == 0,
                            .keeps_best = t->keeps_best,
                            .frozen = t->frozen};
   const CheckpointKeep keep = {.newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->keeps_best};

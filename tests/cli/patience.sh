@@ -86,6 +86,13 @@ for steps in 16 20; do
   mentions out "the checkpoint of the lowest validation loss stays beside the newest, as --keep-best asked before"
   same "checkpoints at $steps" "$(ls killed/checkpoints | xargs)" "step-00000004 step-000000$steps"
 done
+# So it is with what --keep-every kept.
+train "$SMALL" --steps 8 --eval-every 0 --save-every 2 --keep 1 --keep-every 4 --out every
+same "kept" "$(ls every/checkpoints | xargs)" "step-00000004 step-00000008"
+for steps in 12 14; do
+  train every --steps $steps --eval-every 0 --save-every 2 --keep 1 --resume
+  same "still kept at $steps" "$(ls every/checkpoints | xargs)" "step-00000004 step-00000008 step-000000$steps"
+done
 rm -r killed/checkpoints/step-00000020
 train killed --steps 20 --eval-every 4 --save-every 4 --keep 1 --restart
 ! grep -q "keep-best" out || die "a run that begins anew was asked for something"
