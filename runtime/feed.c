@@ -177,11 +177,8 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
     const int64_t bound = input->bound ? input->bound : INT32_MAX;
     feed->bound = feed->bound && feed->bound < bound ? feed->bound : bound;
   }
-  if (column->rule->fill == fill_doc && !facts.documents) {
-    return error_set(error, 1,
-                     "the model has an input '%s', but nothing says where the documents of %s end; name the tokenizer "
-                     "that its tokens are of: `data tokens(..., tokenizer = \"tokenizer.json\");`",
-                     input->name, facts.path);
+  if (column->rule->fill == fill_doc && !data_documents_hold(feed->data, input->name, error)) {
+    return false;
   }
   if (!column->rule->token && input->bound && input->bound < feed->sequence) {
     return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,

@@ -400,6 +400,21 @@ DataFacts data_facts(const Data *data) {
   };
 }
 
+bool data_documents_hold(const Data *data, const char *input, Error *error) {
+  for (int i = 0; i < data->part_count; i++) {
+    if (!data_documents_hold(data->parts[i], input, error)) {
+      return false;
+    }
+  }
+  return data->part_count > 0 || data_facts(data).documents ||
+         error_set(error, 1,
+                   "the model has an input '%s', but nothing says where the documents of %s end; name what stands "
+                   "between them, `data tokens(..., separator = 50256);`%s",
+                   input, data->path,
+                   data->tokenizer ? ", since its tokenizer has no token for it"
+                                   : ", or the tokenizer that its tokens are of, `tokenizer = \"tokenizer.json\"`");
+}
+
 int data_parts(const Data *data) {
   return data->part_count;
 }

@@ -52,6 +52,8 @@ bool data_place(const char *path, const char *base, char placed[PATH_MAX]);
 bool data_open(const DataOptions *options, Data **data, Error *error);
 void data_close(Data *data);
 DataFacts data_facts(const Data *data);
+// Is it known where documents end? Else the error names the source of which it is not; `input`: of the model, reads it.
+bool data_documents_hold(const Data *data, const char *input, Error *error);
 // The sources of a mix; 0: it is none. And the file of the tokenizer of what is none; NULL: it has no tokenizer.
 int data_parts(const Data *data);
 const Data *data_part(const Data *data, int index);

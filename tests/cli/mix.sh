@@ -19,6 +19,12 @@ done
 train mix.mdl --steps 5 --eval-every 4 --out parts
 train mix.mdl --steps 8 --eval-every 4 --out parts --resume
 same "a mix that is gone on with" "$(weights one 8)" "$(weights parts 8)"
+# Of a model that reads documents: the source of which nothing says where they end is named, and what would say it.
+sed 's|^  input tokens|  input doc: int[batch, seq];\n&|; s|causal = true|causal = true, mask = documents(doc = doc)|' mix.mdl > doc.mdl
+expect 1 "$MDL" train doc.mdl --steps 1 --out doc
+mentions err "nothing says where the documents of pages.bin end" "separator = 50256" 'tokenizer = "tokenizer.json"'
+sed 's|pages.bin", u16|&, separator = 10|' doc.mdl > told.mdl
+train told.mdl --steps 1 --out told
 expect 0 "$MDL" eval one
 mentions out "loss" "bits per byte  not known: the recipe names no tokenizer for all of the data"
 expect 0 "$MDL" train mix.mdl --steps 2 --eval-every 1 --out untold
