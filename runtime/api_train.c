@@ -455,19 +455,14 @@ static void dense_copy(const MdlValue *value, const char *from, char *to) {
 }
 
 static bool output_read(MdlTrainer *trainer, const MdlValue *value, void *to, Error *error) {
-  int64_t rank, reach = 1;
+  int64_t rank;
   Session *session = trainer->view.session;
-  const PlanOutput *output = session_find_output(session, PROGRAM_TRAIN, value->name, &rank);
-  for (int i = 0; i < value->axis_count; i++) {
-    reach += (value->size[i] - 1) * value->stride[i];
-  }
-  const int64_t bytes = reach * (int64_t)value->element_bytes;
+  const int64_t bytes = plan_output_bytes(session_find_output(session, PROGRAM_TRAIN, value->name, &rank));
   char *held = malloc((size_t)bytes);
   if (!held) {
     return error_set(error, 3, "no memory for a copy of '%s', %lld bytes", value->name, (long long)bytes);
   }
-  const bool done = session->backend->read(session_device(session, rank), output->place.arena, output->place.offset,
-                                           held, bytes, error);
+  const bool done = step_outputs_read(trainer->view.outputs, session, value->name, held, error);
   if (done) {
     dense_copy(value, held, to);
   }

@@ -28,13 +28,9 @@ static void order_axes(const PlanOutput *output, int *order) {
 static bool rank_read(Arena *arena, const Session *session, int64_t rank, const PlanOutput *output, const int *order,
                       const DiffTensor *tensor, double *data, Error *error) {
   const int64_t bytes = element_type_bytes(output->type);
-  int64_t reach = 1;
-  for (int i = 0; i < output->axis_count; i++) {
-    reach += (output->size[i] - 1) * output->stride[i];
-  }
-  char *memory = arena_alloc(arena, (size_t)(reach * bytes));
+  char *memory = arena_alloc(arena, (size_t)plan_output_bytes(output));
   if (!session->backend->read(session_device(session, rank), output->place.arena, output->place.offset, memory,
-                              reach * bytes, error)) {
+                              plan_output_bytes(output), error)) {
     return false;
   }
   for (int64_t i = 0; i < tensor->count; i++) {

@@ -153,6 +153,7 @@ static bool trainer_submit(Trainer *t, Error *error) {
     if (!session_submit(session, PROGRAM_TRAIN, step, error)) {
       return false;
     }
+    step_outputs_drop(&t->outputs);
     t->unread = false;
     t->submitted = step;
   } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
@@ -340,7 +341,8 @@ bool train_settle(Trainer *t, Error *error) {
 }
 
 TrainView train_view(Trainer *t) {
-  return (TrainView){.session = &t->session, .line = &t->line, .run = t->run.path, .steps = t->steps};
+  return (TrainView){
+      .session = &t->session, .outputs = &t->outputs, .line = &t->line, .run = t->run.path, .steps = t->steps};
 }
 
 void train_note(Trainer *t, const Error *error) {

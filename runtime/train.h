@@ -8,6 +8,7 @@
 #include "runtime/io.h"
 #include "runtime/metrics.h"
 #include "runtime/session.h"
+#include "runtime/step_outputs.h"
 
 typedef struct Trainer Trainer;  // a run that is under way
 
@@ -66,6 +67,7 @@ void train_close(Trainer *trainer);  // also NULL
 
 typedef struct {  // belongs to the trainer; `line` holds what the newest step said
   Session *session;
+  const StepOutputs *outputs;
   const MetricsLine *line;
   const char *run;
   int64_t steps;  // of the whole run

@@ -204,6 +204,7 @@ void train_close(Trainer *t) {
   shown_close(&t->line.sets);
   snapshot_destroy(t->snapshot);
   session_close(&t->session);
+  step_outputs_close(&t->outputs);
   feed_destroy(t->train_feed);
   blame_close(t->blame);
   check_close(t->check);
@@ -246,7 +247,8 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
     return false;
   }
   t->submitted = t->line.step;
-  if (!trainer_reserve(t, error)) {
+  const bool looked_at = t->options->watched && t->validation.count > 0;
+  if ((looked_at && !step_outputs_open(&t->outputs, &t->session, error)) || !trainer_reserve(t, error)) {
     train_close(t);
     return false;
   }

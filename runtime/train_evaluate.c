@@ -10,7 +10,7 @@ int64_t trainer_batches(const Trainer *t) {
   return validation_limit(t->plan, t->plan->run.eval_batches);
 }
 
-bool trainer_evaluate(Trainer *t, Error *error) {
+static bool evaluate(Trainer *t, Error *error) {
   Evaluation all;
   Validation *of = &t->validation;
   session_trace(&t->session, false);  // the next step says whether it is traced
@@ -27,6 +27,15 @@ bool trainer_evaluate(Trainer *t, Error *error) {
     }
   }
   return true;
+}
+
+bool trainer_evaluate(Trainer *t, Error *error) {
+  if (!step_outputs_keep(&t->outputs, &t->session, error)) {
+    return false;
+  }
+  const bool done = evaluate(t, error);
+  step_outputs_restore(&t->outputs, &t->session);
+  return done;
 }
 
 bool trainer_evaluates(const Trainer *t, int64_t step) {
@@ -86,7 +95,7 @@ bool trainer_make_up(Trainer *t, Error *error) {
     line->val_loss = NAN;
     return done;
   }
-  if (!trainer_evaluate(t, error)) {
+  if (!evaluate(t, error)) {
     return false;
   }
   if (!isfinite(line->val_loss)) {

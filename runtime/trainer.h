@@ -26,6 +26,7 @@ struct Trainer {
   Data *data;
   Feed *train_feed;
   Validation validation;
+  StepOutputs outputs;  // of the newest step, where somebody looks at each step and there are evaluations
   Run run;
   Snapshot *snapshot;  // to save from while training goes on; NULL: it waits
   Saver saver;
@@ -86,6 +87,7 @@ bool trainer_record(Trainer *t, bool line, Error *error);
 
 // How many batches an evaluation has at most. Each is one microbatch: the same windows under every layout.
 int64_t trainer_batches(const Trainer *t);
+// Behind a step: its outputs stay what they are.
 bool trainer_evaluate(Trainer *t, Error *error);
 // After this step the trainer looks at the state: no step may be begun before it has.
 bool trainer_evaluates(const Trainer *t, int64_t step);

@@ -12,8 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "runtime/api_internal.h"
 #include "runtime/io.h"
 #include "runtime/mdl.h"
+#include "runtime/train.h"
 
 #define TEXT                                                     \
   "import std.nn;\n"                                             \
@@ -348,6 +350,100 @@ static void every_value_is_read_alike(void **state) {
   mdl_plan_close(plan);
 }
 
+// All outputs of the newest step of one run are those of the other, in memory as read.
+static void same_outputs(MdlTrainer *one, MdlTrainer *other) {
+  MdlValue a, b;
+  int outputs = 0;
+  for (int i = 0; mdl_trainer_value_at(one, i, &a); i++) {
+    if (a.kind != MDL_VALUE_OUTPUT) {
+      continue;
+    }
+    assert_int_equal(mdl_trainer_value(other, a.name, &b, NULL), MDL_DONE);
+    const size_t bytes = (size_t)elements(&a) * a.element_bytes;
+    char *copy = malloc(bytes + 1);
+    assert_int_equal(mdl_trainer_read(one, a.name, copy, bytes, NULL), MDL_DONE);
+    same_as_memory(&a, copy);
+    same_as_memory(&b, copy);
+    assert_int_equal(mdl_trainer_read(other, a.name, copy, bytes, NULL), MDL_DONE);
+    same_as_memory(&a, copy);
+    free(copy);
+    outputs++;
+  }
+  assert_true(outputs >= 4);
+}
+
+#define OUTPUTS                                                                                                        \
+  "model m {\n"                                                                                                        \
+  "  axis batch, seq, vocab = 256, embed = 8;\n"                                                                       \
+  "  input tokens, targets: index(vocab)[batch, seq];\n"                                                               \
+  "  param table: [vocab, embed] ~ normal(0.5);\n"                                                                     \
+  "  param w: [embed ; vocab] ~ normal(0.5);\n"                                                                        \
+  "  logits = dot(table[tokens], w over embed);\n"                                                                     \
+  "  loss = mean(cross_entropy(logits, targets over vocab));\n"                                                        \
+  "  output first = mean(tokens as real);\n"                                                                           \
+  "  output _each = logits * 1.0;\n"                                                                                   \
+  "}\n"                                                                                                                \
+  "recipe m { model m(); data text(\"LICENSE\", tokenizer = bytes); batch = 4; seq = 16; optimizer sgd(lr = 0.1); }\n" \
+  "layout dp { mesh dp = 2; batch -> dp; }\n"
+
+static void outputs_are_those_of_the_step_behind_an_evaluation(void **state) {
+  static const char *const layouts[] = {NULL, "dp"};
+  for (int l = 0; l < 2; l++) {
+    MdlError error;
+    MdlTrainer *evaluated;
+    MdlPlan *plan = compiled(OUTPUTS, layouts[l]);
+    MdlTrainOptions options = options_of(*state, l == 0 ? "evaluated" : "evaluated2", 4);
+    options.eval_every = 2;
+    if (mdl_trainer_open(plan, &options, &evaluated, &error)) {
+      fail_msg("%s", error.text);
+    }
+    MdlTrainer *plain = opened(*state, plan, l == 0 ? "plain" : "plain2", 5);  // with no evaluation up to there
+    MdlValue loss;
+    assert_int_equal(mdl_trainer_value(evaluated, "loss", &loss, NULL), MDL_DONE);
+    for (int i = 1; i <= 4; i++) {
+      const MdlStep step = stepped(evaluated);
+      assert_true(isfinite(step.val_loss) == (i % 2 == 0));
+      assert_true((float)step.loss == *(const float *)loss.data);
+      assert_true(isnan(stepped(plain).val_loss));
+      same_outputs(evaluated, plain);
+    }
+    assert_int_equal(mdl_trainer_finish(evaluated, NULL, NULL), MDL_DONE);
+    same_outputs(evaluated, plain);
+    mdl_trainer_close(evaluated);
+    mdl_trainer_close(plain);
+    mdl_plan_close(plan);
+  }
+}
+
+// Of a device whose memory is not in this process.
+static void outputs_are_read_from_a_copy_behind_an_evaluation(void **state) {
+  NUMERIC_SCOPE;  // what trains below is no function that a program calls
+  MdlPlan *plan = compiled(OUTPUTS, NULL);
+  Backend elsewhere = backend_cpu;
+  elsewhere.host = NULL;
+  Error error;
+  Trainer *trainer;
+  const TrainOptions options = {.out = run_in(*state, "elsewhere"),
+                                .steps = 4,
+                                .save_every = 0,
+                                .eval_every = 2,
+                                .log_every = 1,
+                                .threads = 1,
+                                .watched = true};
+  assert_true(train_open(plan->set, &elsewhere, &options, &trainer, &error));
+  const TrainView view = train_view(trainer);
+  for (int i = 1; i <= 4; i++) {
+    bool more;
+    float loss = 0;
+    assert_true(train_step(trainer, &more, &error));
+    assert_true(isfinite(view.line->val_loss) == (i % 2 == 0));
+    assert_true(step_outputs_read(view.outputs, view.session, "loss", &loss, &error));
+    assert_true((float)view.line->loss == loss);
+  }
+  train_close(trainer);
+  mdl_plan_close(plan);
+}
+
 static void pieces_of_ranks_are_joined(void **state) {
   MdlPlan *whole = compiled(TEXT RECIPE, NULL), *cut = compiled(TEXT RECIPE, "cut");
   MdlTrainer *one = opened(*state, whole, "one", 2), *two = opened(*state, cut, "two", 2);
@@ -505,6 +601,8 @@ int main(void) {
       cmocka_unit_test(a_callback_ends_the_run),
       cmocka_unit_test(a_finished_run_takes_no_step),
       cmocka_unit_test(every_value_is_read_alike),
+      cmocka_unit_test(outputs_are_those_of_the_step_behind_an_evaluation),
+      cmocka_unit_test(outputs_are_read_from_a_copy_behind_an_evaluation),
       cmocka_unit_test(pieces_of_ranks_are_joined),
       cmocka_unit_test(a_plan_never_overwrites_its_text),
       cmocka_unit_test(numbers_have_points),

@@ -45,6 +45,14 @@ int64_t plan_input_bytes(const PlanInput *input) {
   return elements * element_type_bytes(input->type);
 }
 
+int64_t plan_output_bytes(const PlanOutput *output) {
+  int64_t reach = 1;
+  for (int i = 0; i < output->axis_count; i++) {
+    reach += (output->size[i] - 1) * output->stride[i];
+  }
+  return reach * element_type_bytes(output->type);
+}
+
 int64_t plan_inputs_end(const Plan *plan) {
   int64_t last = 0;
   for (int p = 0; p < PROGRAM_COUNT; p++) {

@@ -357,9 +357,10 @@ typedef struct {
 
 // --- ranks ---
 
-int64_t plan_ranks(const Plan *plan);              // of the whole mesh
-int64_t plan_input_bytes(const PlanInput *input);  // of a rank's part, of a microbatch
-int64_t plan_inputs_end(const Plan *plan);         // behind the last input of any program, in the host arena
+int64_t plan_ranks(const Plan *plan);                 // of the whole mesh
+int64_t plan_input_bytes(const PlanInput *input);     // of a rank's part, of a microbatch
+int64_t plan_output_bytes(const PlanOutput *output);  // from its first element to its last, with what lies between
+int64_t plan_inputs_end(const Plan *plan);            // behind the last input of any program, in the host arena
 void plan_coordinates(const Plan *plan, int64_t rank, int *coordinate);  // coordinate[mesh_count]
 int64_t plan_rank(const Plan *plan, const int *coordinate);              // and back
 int64_t plan_term(const Plan *plan, int term, const int *coordinate);    // what a place's term is on this rank

@@ -33,12 +33,8 @@ static void program_ranges(HostProgram *host, const PlanProgram *program) {
   }
   for (int i = 0; i < program->output_count; i++) {
     const PlanOutput *output = &program->outputs[i];
-    int64_t last = 1;
-    for (int a = 0; a < output->axis_count; a++) {
-      last += (output->size[a] - 1) * output->stride[a];
-    }
     if (output->place.arena == ARENA_HOST) {
-      range_add(host->output, &host->outputs, output->place.offset, last * element_type_bytes(output->type));
+      range_add(host->output, &host->outputs, output->place.offset, plan_output_bytes(output));
     }
   }
 }
