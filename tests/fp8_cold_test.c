@@ -398,12 +398,68 @@ static void test_plans(void **state) {
   }
 }
 
+// Filters that come from the data, which under a layout that cuts them lie in the order that is best for each step.
+static const char filters[] =
+    "import std.nn;\n"
+    "model filters {\n"
+    "  axis batch, seq, vocab = 32, layers = 2, embed = 32, ffn = 48, tap = 4, some = 4;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  param table: [vocab, embed] ~ normal(0.4);\n"
+    "  x = table[tokens];\n"
+    "  repeat layers {\n"
+    "    h = layer_norm(x over embed, name = norm);\n"
+    "    seen = mean(h[seq: 0 .. 4 -> some] over some);\n"
+    "    made = linear(seen over embed to embed', tap, std = 0.1, name = made, share = true);\n"
+    "    x = x + dot(window(h over seq to tap), made[embed' -> embed] over tap);\n"
+    "    g = layer_norm(x over embed, name = norm2);\n"
+    "    g = linear(g over embed to ffn, std = 0.2, name = up, share = true);\n"
+    "    x = x + linear(g over ffn to embed, std = 0.2, name = down, share = true);\n"
+    "  }\n"
+    "  loss = mean(cross_entropy(dot(layer_norm(x over embed, name = final), table over embed), targets over vocab));\n"
+    "}\n"
+    "recipe r { model filters(); batch = 8; seq = 16; steps = 4; optimizer adamw(lr = 3e-3, clip = 1.0); }\n"
+    "layout tp { mesh tp = 2; embed -> tp; }\n";
+
+// Outputs lie in the order of the text, dense and each by itself, whatever the training steps of a plan make of them.
+static void test_outputs(void **state) {
+  (void)state;
+  static const char *const precisions[] = {"fp8_hybrid", "bf16 until 2, then fp8_hybrid"};
+  for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++) {
+    Arena *arena = arena_create();
+    CompiledValues values = {.arena = arena, .every = true};
+    const CompileOptions options = {.precision = precisions[p], .layout = "tp", .gradients = true, .values = &values};
+    LayoutRun *run = layout_compile_text(filters, &options);
+    bool found = false;
+    const PlanProgram *train = &run->set->plans[0]->programs[PROGRAM_TRAIN];
+    for (int i = 0; i < train->output_count; i++) {
+      const PlanOutput *output = &train->outputs[i];
+      int64_t dense = 1;
+      for (int axis = output->axis_count - 1; axis >= 0; axis--) {
+        assert_int_equal(output->stride[axis], dense);
+        dense *= output->size[axis];
+      }
+      for (int j = 0; j < i; j++) {
+        assert_true(train->outputs[j].place.offset != output->place.offset);
+      }
+      if (strcmp(output->name, "value.layers.0.made.y") == 0) {
+        found = true;
+        assert_string_equal(output->axis[0], "batch");
+        assert_string_equal(output->axis[1], "embed'");
+        assert_string_equal(output->axis[2], "tap");
+      }
+    }
+    assert_true(found);
+    arena_destroy(run->arena);
+    arena_destroy(arena);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),   cmocka_unit_test(test_tf32),
-      cmocka_unit_test(test_again),  cmocka_unit_test(test_maxima), cmocka_unit_test(test_once),
-      cmocka_unit_test(test_stages), cmocka_unit_test(test_shared), cmocka_unit_test(test_last_stage),
-      cmocka_unit_test(test_plans),
+      cmocka_unit_test(test_which),  cmocka_unit_test(test_same),    cmocka_unit_test(test_tf32),
+      cmocka_unit_test(test_again),  cmocka_unit_test(test_maxima),  cmocka_unit_test(test_once),
+      cmocka_unit_test(test_stages), cmocka_unit_test(test_shared),  cmocka_unit_test(test_last_stage),
+      cmocka_unit_test(test_plans),  cmocka_unit_test(test_outputs),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

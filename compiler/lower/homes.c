@@ -213,6 +213,12 @@ static void decide_assign(Lower *l, const Node *node, const int *last, const int
   }
 }
 
+// Does a value lie as the host reads it?
+static bool output_in_order(const Lower *l, const Node *node) {
+  const Shape shape = graph_shape(l->graph, node->operands[0]);
+  return shape.count < 2 || memcmp(shape.axis, node->axes.axis, sizeof *shape.axis * (size_t)shape.count) == 0;
+}
+
 static void decide_node(Lower *l, const Node *node) {
   switch (node->op) {
     case OP_CONCAT:
@@ -235,7 +241,7 @@ static void decide_node(Lower *l, const Node *node) {
       }
       break;
     case OP_OUTPUT:
-      if (placeable_dense(l, node->operands[0])) {
+      if (placeable_dense(l, node->operands[0]) && output_in_order(l, node)) {
         l->home[node->operands[0]] = (Home){.kind = HOME_HOST};
       }
       break;

@@ -242,12 +242,23 @@ static void lower_assign(Lower *l, const Node *node) {
   }
 }
 
-// What was made where the host reads it may have been moved since, for whoever reads it in another order.
+static bool is_output(const Lower *l, int buffer) {
+  for (int i = 0; i < l->outputs.count; i++) {
+    if (l->outputs.at[i].place.slot_stride == buffer) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// What was made where the host reads it may have been moved since, for whoever reads it in another order. Each output
+// has memory of its own, in the order of its axes: so the training steps of a plan have them in the same places.
 static void lower_output(Lower *l, const Node *node) {
   ValueId value = node->operands[0];
-  Shape shape = graph_shape(l->graph, value);
+  const Shape stored = graph_shape(l->graph, value), shape = stored.count > 1 ? node->axes : stored;
   Storage storage = *storage_of(l, value);
-  if (l->home[value].kind != HOME_HOST || l->buffers.at[storage.buffer].arena != ARENA_HOST) {
+  if (l->home[value].kind != HOME_HOST || l->buffers.at[storage.buffer].arena != ARENA_HOST ||
+      is_output(l, storage.buffer)) {
     storage = dense_storage(l, shape, type_bytes(l, value));
     l->buffers.at[storage.buffer].arena = ARENA_HOST;
     l->buffers.at[storage.buffer].whole = true;

@@ -171,8 +171,21 @@ static void order_like_parameters(Graph *graph, RegionId region, Map *packed) {
   }
 }
 
+// What the host reads lies in the order of the text, whatever order is best for those that compute with it: every
+// training step of a plan has the same.
+static void keep_outputs(Graph *graph) {
+  for (int i = 0; i < graph->nodes.count; i++) {
+    Node *node = graph_node(graph, i);
+    const Shape shape = node->op == OP_OUTPUT ? graph_shape(graph, node->operands[0]) : (Shape){0};
+    if (shape.count > 1) {
+      node->axes = shape;
+    }
+  }
+}
+
 bool pass_arrange(Compilation *c) {
   Graph *graph = c->graph;
+  keep_outputs(graph);
   for (int i = 0; i < graph->persistent.count; i++) {
     const Persistent *persistent = &graph->persistent.at[i];
     if (persistent->value >= 0) {
