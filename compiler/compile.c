@@ -297,10 +297,13 @@ static bool make_plans(Arena *arena, Diag *diag, const CompileOptions *options, 
   }
   front_drop(f);
   if (good) {
-    front_check_offloads(f);
     front_check_products(f);
     front_check_frozen(f);
-    front_check_compress(f);
+    if (!options
+             ->values) {  // a step that shows all of them computes, keeps and sends others than the one that is trained
+      front_check_offloads(f);
+      front_check_compress(f);
+    }
     good = diag->errors == errors;
   }
   const char *wrong = good ? plan_set_verify(arena, made) : NULL;

@@ -313,9 +313,10 @@ static void report_idle(const Search *search) {
   diag_help(diag, error, "nothing there would be cut without it: remove it");
 }
 
+// A step that shows all values has others than the one that is trained, which is checked by itself.
 void shard_check_rules(Shard *s) {
   const Spec *spec = s->mapping->spec;
-  if (s->c->program != PROGRAM_TRAIN || spec->idle_rules) {
+  if (s->c->program != PROGRAM_TRAIN || spec->idle_rules || s->c->values) {
     return;
   }
   const bool *used = s->mapping->active ? used_rules(s) : NULL;

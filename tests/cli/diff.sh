@@ -67,6 +67,33 @@ expect 0 "$MDL" diff shared.mdl layout=ranks1,slots4
 expect 0 "$MDL" diff shared.mdl layout=slots4,split --exact
 mentions out "are the same to the bit"
 
+# A matrix that the trained step never makes, as the one with outputs of all values does: rules are of what the former
+# keeps for its backward.
+cat > made.mdl << END
+import std.nn;
+model made {
+  axis batch, seq, vocab = 256, embed = 32, embed' like embed, layers = 2, low = 4, ffn = 48;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table);
+  repeat layers {
+    param left: [embed, low] ~ normal(0.2);
+    param right: [low, ffn] ~ normal(0.2);
+    made = dot(left, right over low);
+    h = layer_norm(x over embed, name = norm);
+    x = x + dot(dot(h, made over embed), made[embed -> embed'] over ffn)[embed' -> embed] @product;
+  }
+  logits = linear(layer_norm(x over embed, name = final) over embed to vocab, name = head);
+  loss = mean(cross_entropy(logits, targets over vocab)) @end;
+}
+recipe made { model made(); data text("$ROOT/LICENSE", tokenizer = bytes); batch = 8; seq = 16; steps = 4;
+  optimizer adamw(lr = 3e-3, clip = 1.0); }
+layout away { offload @product; }
+layout none { offload @end; }
+END
+expect 0 "$MDL" diff made.mdl layout=single,away --precision fp64
+expect 2 "$MDL" diff made.mdl layout=single,none --precision fp64
+mentions err "E045" "offload @end" "moves nothing"
+
 # Controls: the first wrong value by its name.
 expect 1 "$MDL" diff control.mdl layout=single,eight epsilon=1e-5,1.01e-5
 mentions out "layout=single epsilon=1e-5 and layout=eight epsilon=1.01e-5 differ at step 1, first in" \
