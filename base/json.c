@@ -2,9 +2,9 @@
 #include "base/json.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/buffer.h"
 #include "base/json_guard.h"
 
 // The bytes of the character that begins here; 0: none does.
@@ -42,14 +42,54 @@ json_t *json_finite(double number) {
   return isfinite(number) ? json_real(number) : json_null();
 }
 
-bool json_line(FILE *out, json_t *line) {
-  char *text = json_dumped(line, JSON_COMPACT | JSON_REAL_PRECISION(9));
-  json_decref(line);
-  if (!text) {
-    return false;
+const char *json_shortest(char text[32], double number) {
+  if (!isfinite(number)) {
+    return "null";
   }
-  fprintf(out, "%s\n", text);
-  fflush(out);
+  for (int digits = 6; digits <= 17; digits++) {
+    snprintf(text, 32, "%.*g", digits, number);
+    double back = strtod(text, NULL);
+    if (back == number || ((double)(float)number == number && (double)(float)back == number)) {
+      break;
+    }
+  }
+  return text;
+}
+
+bool json_shorten(const char *text, Buffer *out) {
+  while (*text) {
+    size_t length = 1;
+    if (*text == '"') {
+      while (text[length] != '"') {
+        length += text[length] == '\\' ? 2 : 1;
+      }
+      length++;
+    } else if (*text == '-' || (*text >= '0' && *text <= '9')) {
+      length = strspn(text, "+-.0123456789Ee");
+      if (strcspn(text, ".Ee") < length) {
+        char number[32];
+        const char *shortest = json_shortest(number, strtod(text, NULL));
+        buffer_format(out, "%s%s", shortest, strpbrk(shortest, ".e") ? "" : ".0");
+        text += length;
+        continue;
+      }
+    }
+    buffer_bytes(out, text, length);
+    text += length;
+  }
+  return !out->failed;
+}
+
+bool json_line(FILE *out, json_t *line) {
+  char *text = json_dumped(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+  Buffer shown = {0};
+  json_decref(line);
+  const bool done = text && json_shorten(text, &shown);
+  if (done) {
+    fprintf(out, "%s\n", shown.text);
+    fflush(out);
+  }
+  buffer_free(&shown);
   json_guard_free(text);
-  return true;
+  return done;
 }

@@ -436,11 +436,9 @@ static json_t *record_json(void *context) {
 
 bool ablate_record(const Ablate *ablate, int row, Buffer *out) {
   Recording recording = {.ablate = ablate, .row = row};
-  char *text = json_made(record_json, &recording, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
-  const bool made = text != NULL;
-  if (made) {
-    buffer_format(out, "%s\n", text);
-  }
+  char *text = json_made(record_json, &recording, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(17));
+  const bool made = text && json_shorten(text, out);
+  buffer_text(out, made ? "\n" : "");
   json_guard_free(text);
   return made && !out->failed;
 }

@@ -9,23 +9,10 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/json.h"
 #include "base/json_guard.h"
 
 enum { DAMAGED_MOST = 99 };
-
-const char *metrics_number(char text[32], double number) {
-  if (!isfinite(number)) {
-    return "null";
-  }
-  for (int digits = 6; digits <= 17; digits++) {
-    snprintf(text, 32, "%.*g", digits, number);
-    double back = strtod(text, NULL);
-    if (back == number || ((double)(float)number == number && (double)(float)back == number)) {
-      break;
-    }
-  }
-  return text;
-}
 
 static bool point_add(Metrics *metrics, MetricsPoint point) {
   if (metrics->count == metrics->capacity) {
@@ -176,7 +163,7 @@ static void write_number(Buffer *text, const char *key, double value, int places
   if (places == 0) {
     buffer_format(text, "%lld", (long long)value);
   } else {
-    buffer_text(text, metrics_number(number, places > 0 ? round(value * scale) / scale : value));
+    buffer_text(text, json_shortest(number, places > 0 ? round(value * scale) / scale : value));
   }
 }
 
@@ -187,9 +174,9 @@ static void write_shown(Buffer *text, const ShownList *list) {
     if (shown->of == 0) {
       write_number(text, shown->key, shown->value, -1);
     } else if (shown->index == 0) {
-      buffer_format(text, ",\"%s\":[%s", shown->key, metrics_number(number, shown->value));
+      buffer_format(text, ",\"%s\":[%s", shown->key, json_shortest(number, shown->value));
     } else {
-      buffer_format(text, ",%s", metrics_number(number, shown->value));
+      buffer_format(text, ",%s", json_shortest(number, shown->value));
     }
     buffer_text(text, shown->index + 1 == shown->of ? "]" : "");
   }

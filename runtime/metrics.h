@@ -67,7 +67,4 @@ bool metrics_sync(Metrics *metrics, Error *error);
 bool metrics_read(const char *path, MetricsPoint **points, int64_t *count, Error *error);
 bool metrics_read_counting(const char *path, MetricsPoint **points, int64_t *count, int64_t *bad, Error *error);
 
-// The shortest decimal that reads back as the same number, as a float if it is one ("null" for NaN and infinities).
-const char *metrics_number(char text[32], double number);
-
 #endif

@@ -11,6 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/units.h"
 #include "runtime/chart.h"
 #include "runtime/events.h"
@@ -389,12 +390,12 @@ static void test_numbers_read_back(void **state) {
     uint32_t bits = random & 0xbfffffff;
     memcpy(&single, &bits, sizeof single);
     double wide = (double)single * 1.1;
-    assert_true((float)strtod(metrics_number(text, (double)single), NULL) == single);
+    assert_true((float)strtod(json_shortest(text, (double)single), NULL) == single);
     bool is_float = (double)(float)wide == wide;
-    assert_true(is_float || strtod(metrics_number(text, wide), NULL) == wide);
+    assert_true(is_float || strtod(json_shortest(text, wide), NULL) == wide);
   }
-  assert_string_equal(metrics_number(text, (double)0.1f), "0.1");
-  assert_string_equal(metrics_number(text, NAN), "null");
+  assert_string_equal(json_shortest(text, (double)0.1f), "0.1");
+  assert_string_equal(json_shortest(text, NAN), "null");
 }
 
 // Every element of a text that opens is closed, and in order; enough to catch what a viewer would refuse.

@@ -356,6 +356,12 @@ static void test_lines_of_json(void **state) {
   assert_int_equal(fread(line, 1, sizeof line - 1, out), 10);
   assert_string_equal(line, "{\"x\":0.1}\n");
   fclose(out);
+  // Real numbers have the digits that they need, and nothing else is taken for one.
+  Buffer text = {0};
+  assert_true(
+      json_shorten("{\"1.50000000000000000\\\"2.50\":[0.10000000000000001,-2.0,17,5.1234567890123452]}", &text));
+  assert_string_equal(text.text, "{\"1.50000000000000000\\\"2.50\":[0.1,-2.0,17,5.123456789012345]}");
+  buffer_free(&text);
 }
 
 // --- directories of Hugging Face ---

@@ -32,7 +32,7 @@ silent
 
 expect 0 "$MDL" train "$SMALL" --out run --steps 4 --log-every 2 --eval-every 4 --device cpu --json
 objects '[x["step"] for x in o] == [1, 2, 4, 4] and o[-1]["run"] == "run" and not o[-1]["interrupted"]'
-objects 'all(abs(o[-1][k] - o[-2][k]) < 1e-6 for k in ("loss", "val_loss"))'
+objects 'all(o[-1][k] == o[-2][k] for k in ("loss", "val_loss"))'
 same "the lines of metrics" "$(head -n 3 out)" "$(cat run/metrics.jsonl)"
 expect 0 "$MDL" train "$SMALL" --out quiet --steps 2 --device cpu --quiet
 silent
@@ -43,6 +43,12 @@ grep -q E010 err || die "--quiet hides errors"
 expect 0 "$MDL" eval run --json --device cpu
 objects 'len(o) == 1 and o[0]["step"] == 4 and o[0]["loss"] > 0 and o[0]["data"].endswith("LICENSE")'
 objects 'o[0]["unit"] == "nats per token" and not o[0]["trained"] and not o[0]["changed"] and o[0]["sets"] == []'
+# Numbers have the digits that they need, as in the lines of metrics.
+expect 0 "$MDL" train "$SMALL" --out wide --steps 2 --precision fp64 --device cpu --json
+objects 'all(o[-1][k] == o[-2][k] for k in ("loss", "val_loss"))'
+cp out trained
+expect 0 "$MDL" eval wide --json --device cpu
+objects 'o[0]["loss"] == json.loads(open("trained").readlines()[-1])["val_loss"] and len(str(o[0]["loss"])) > 14'
 expect 0 "$MDL" eval run --data "$ROOT/LICENSE" --json --device cpu
 objects 'o[0]["trained"] and o[0]["held_out"] == 0'
 head -c 4000 "$ROOT/LICENSE" > part.txt
