@@ -47,6 +47,10 @@ const char *units_duration(char text[UNITS_MAX], double seconds) {
   return text;
 }
 
+double units_plain(double number) {
+  return isnan(number) ? NAN : number;
+}
+
 int units_columns(const char *text) {
   int count = 0;
   for (; *text; text++) {

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "runtime/io.h"
 #include "runtime/log.h"
 
@@ -86,8 +87,8 @@ static void show_first(const Diff *diff, const DiffTensor *a, const DiffTensor *
     show_place(out, a, at);
     fputc('\n', out);
   }
-  snprintf(left, sizeof left, "%.*g", digits, a->data[at]);
-  snprintf(right, sizeof right, "%.*g", digits, b->data[at]);
+  snprintf(left, sizeof left, "%.*g", digits, units_plain(a->data[at]));
+  snprintf(right, sizeof right, "%.*g", digits, units_plain(b->data[at]));
   show_labels(diff, left, right);
   if (diff->compared > 1) {
     fprintf(out, "%d before it are within their budgets, %d of them to the bit", diff->compared - 1, diff->same);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/json_guard.h"
 #include "base/plain.h"
+#include "runtime/evaluate.h"
 #include "runtime/mdl.h"
 
 const Option eval_options[EVAL_OPTION_COUNT] = {
@@ -75,9 +76,13 @@ static void eval_work(void *context) {
   saying->made = eval_json(saying->result, saying->outputs);
 }
 
+static bool in_nats(const MdlEvaluation *result) {
+  return strcmp(result->unit, evaluate_unit(LOSS_NATS)) == 0;
+}
+
 // Of a loss that is not in nats per token nothing is known of one token, or of one byte.
 static void print_measures(const MdlEvaluation *result) {
-  printf("loss           %.6f%s%s\n", result->loss, isnan(result->perplexity) ? ", " : " ", result->unit);
+  printf("loss           %.6f%s%s\n", result->loss, in_nats(result) ? " " : ", ", result->unit);
   if (isnan(result->perplexity)) {
     return;
   }
@@ -101,7 +106,7 @@ static void print_sets(Arena *arena, const MdlEvaluation *result) {
     const char *name = result->sets[i].name, *data = result->sets[i].data;
     if (result->sets[i].tokens == 0) {
       printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
-    } else if (isnan(result->perplexity)) {
+    } else if (!in_nats(result)) {
       printf("%-14s %.6f: all of ", *name ? name : "validation", result->sets[i].loss);
     } else if (isnan(result->sets[i].bits_per_byte)) {
       printf("%-14s %.6f nats per token: all of ", *name ? name : "validation", result->sets[i].loss);

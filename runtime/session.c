@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/units.h"
 #include "runtime/crew.h"
 #include "runtime/element.h"
 #include "runtime/processes.h"
@@ -330,7 +331,7 @@ bool session_read(Session *session, ProgramKind program, const char *name, int c
       return false;
     }
     for (int i = 0; i < here; i++) {
-      values[at + i] = element_get(output->type, bytes + i * size);
+      values[at + i] = units_plain(element_get(output->type, bytes + i * size));
     }
   }
   return true;

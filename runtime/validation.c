@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/units.h"
 #include "runtime/data/chat.h"
 #include "runtime/interrupt.h"
 
@@ -47,6 +48,7 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
       free(means);
       return false;
     }
+    one->loss = units_plain(one->loss);
     for (int k = 0; one->tokens > 0 && k < outputs; k++) {
       means[k] += shown->at[k].value;
     }
@@ -60,10 +62,10 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
     all->seconds += one->seconds;
   }
   for (int k = 0; k < outputs; k++) {
-    shown->at[k].value = counted > 0 ? means[k] / counted : NAN;
+    shown->at[k].value = counted > 0 ? units_plain(means[k] / counted) : NAN;
   }
   free(means);
-  all->loss = counted > 0 ? sum / counted : NAN;
+  all->loss = counted > 0 ? units_plain(sum / counted) : NAN;
   return true;
 }
 

@@ -163,6 +163,51 @@ static void flat_and_large(void **state) {
   made_check(&m, 2e-6);
 }
 
+static double sum_of(const float *x, int64_t count, int64_t stride) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) {
+    sum += (double)x[i * stride];
+  }
+  return sum;
+}
+
+static bool same_sum(double got, double wanted) {
+  return isfinite(wanted) ? real_near(got, wanted, 1e-4) : isnan(wanted) ? isnan(got) : got == wanted;
+}
+
+// A sum that holds an infinity is one, of both there is none; those beside it stay what they are.
+static void sums_with_infinities(void **state) {
+  (void)state;
+  enum { ROWS = 300, COLUMNS = 70 };
+  for (int which = 0; which < 4; which++) {
+    const int64_t size[] = {ROWS, COLUMNS};
+    Made m = made_create(TYPE_F32, 2, 1, size);
+    const int x = made_load(&m, TYPE_F32, LEVEL_FULL);
+    float *in = (float *)bench_at(m.bench, m.place[0]);
+    for (int i = 0; i < which; i++) {  // none, one, two of a kind, both kinds: in one column and in others
+      in[(150 + i) * COLUMNS + 40] = i == 2 ? -INFINITY : INFINITY;
+      in[40 * i * COLUMNS + 3 + i] = i == 2 ? -INFINITY : INFINITY;
+    }
+    const int column = made_output(&m, KERNEL_COLUMN_SUM, TYPE_F32, LEVEL_COLUMN, x);
+    const int total = made_output(&m, KERNEL_TOTAL_SUM, TYPE_F32, LEVEL_SCALAR, x);
+    const int row =
+        made_output(&m, KERNEL_STORE, TYPE_F32, LEVEL_ROW, made_emit(&m, KERNEL_ROW_SUM, LEVEL_ROW, x, -1, -1));
+    bench_add_kernel(m.bench, m.kernel, m.place);
+    char *after = bench_run_threads(m.bench);
+    for (int c = 0; c < COLUMNS; c++) {
+      assert_true(same_sum(element_at(TYPE_F32, after + m.place[column].offset, c), sum_of(in + c, ROWS, COLUMNS)));
+    }
+    for (int r = 0; r < ROWS; r++) {
+      assert_true(same_sum(element_at(TYPE_F32, after + m.place[row].offset, r),
+                           sum_of(in + (int64_t)r * COLUMNS, COLUMNS, 1)));
+    }
+    assert_true(
+        same_sum(element_at(TYPE_F32, after + m.place[total].offset, 0), sum_of(in, (int64_t)ROWS * COLUMNS, 1)));
+    free(after);
+    bench_destroy(m.bench);
+  }
+}
+
 // Low-precision ports widen when read and round when written.
 static void low_precision_ports(void **state) {
   (void)state;
@@ -350,11 +395,17 @@ static void pool_does_each_task_once(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(long_rows),           cmocka_unit_test(one_row),
-      cmocka_unit_test(many_rows),           cmocka_unit_test(flat_and_large),
-      cmocka_unit_test(low_precision_ports), cmocka_unit_test(random_by_index),
-      cmocka_unit_test(slots_and_first),     cmocka_unit_test(turned_in_place),
-      cmocka_unit_test(errors_say_what),     cmocka_unit_test(pool_does_each_task_once),
+      cmocka_unit_test(long_rows),
+      cmocka_unit_test(one_row),
+      cmocka_unit_test(many_rows),
+      cmocka_unit_test(flat_and_large),
+      cmocka_unit_test(sums_with_infinities),
+      cmocka_unit_test(low_precision_ports),
+      cmocka_unit_test(random_by_index),
+      cmocka_unit_test(slots_and_first),
+      cmocka_unit_test(turned_in_place),
+      cmocka_unit_test(errors_say_what),
+      cmocka_unit_test(pool_does_each_task_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -225,7 +225,7 @@ static void run_column_reduction(const Task *task, const Node *node) {
 static double combine(KernelOp op, double a, double b, double *lost) {
   if (op == KERNEL_TOTAL_SUM) {
     const double y = b - *lost, sum = a + y;
-    *lost = (sum - a) - y;
+    *lost = isfinite(sum) ? (sum - a) - y : 0.0;  // infinities lose nothing
     return sum;
   }
   return a != a || (op == KERNEL_TOTAL_MAX ? a > b : a < b) ? a : b;

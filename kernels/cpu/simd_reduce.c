@@ -65,12 +65,13 @@ double SIMD_REAL_NAME(simd_sum)(const void *values, int64_t n) {
 EXTREME(simd_max, real_larger, -INFINITY)
 EXTREME(simd_min, real_smaller, INFINITY)
 
-// Adds with compensation (Kahan): lost holds what rounding took from total.
+// Adds with compensation (Kahan): lost holds what rounding took from total. Infinities lose nothing.
 static void add_compensated(Real *total, Real *lost, const Real *x, int64_t n) {
   SIMD_LOOP
   for (int64_t i = 0; i < n; i++) {
     const Real y = x[i] - lost[i], sum = total[i] + y;
-    lost[i] = (sum - total[i]) - y;
+    const Real less = (sum - total[i]) - y;
+    lost[i] = less == less ? less : 0;
     total[i] = sum;
   }
 }

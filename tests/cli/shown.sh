@@ -88,6 +88,21 @@ sed 's/axis vocab = 256/axis vocab = 60000/; s/batch = 4/batch = 256/' shown.mdl
 mentions graph 'output "loss"'
 ! grep -q 'output "acc"' graph || die "large logits are read by outputs of a training step"
 
+# Sums of infinities are infinite, and what is no number has no sign, nor a loss of none another unit.
+sed -e "s,../../LICENSE,$ROOT/LICENSE," -e 's/^  loss = .*/&\
+  each = cross_entropy(logits, targets over vocab);\
+  output large = mean(exp(each * 50));\
+  output least = max(sum(0 - exp(each * 50) over seq) over batch);\
+  output none = mean(exp(each * 50)) - mean(exp(each * 50));/' "$SMALL" > odd.mdl
+train odd.mdl --steps 2 --out odd
+grep -q '^step 1/.*  large inf  least -inf  none nan' out || { cat out >&2; die "outputs that are not finite"; }
+expect 0 "$MDL" eval odd --device cpu
+grep -q '^none  *nan$' out || die "a sign of what is no number"
+sed 's/^  loss = mean(\(.*\));/  loss = mean(\1) * mean(log(0 - exp(\1)));/' odd.mdl > lost.mdl
+expect 4 "$MDL" train lost.mdl --steps 2 --out lost --device cpu
+expect 0 "$MDL" eval lost --device cpu
+grep -q '^loss  *nan ' out || { cat out >&2; die "a loss that is no number"; }
+
 # Every number of metrics is in the events, under the same name; files are in the directories of their runs.
 command -v python3 > /dev/null || exit 0
 python3 "$ROOT/tests/cli/events.py" {run,parts}/events.out.tfevents.* > events
