@@ -23,7 +23,8 @@ typedef struct {
 static void number_add(Shown *shown, const Weights *weights, double counted) {
   const double weight[] = {
       [WEIGH_SAMPLES] = weights->samples, [WEIGH_BATCHES] = weights->batches, [WEIGH_COUNTED] = counted};
-  if (weight[shown->weighing] != 0) {  // else there may be no number
+  const bool again = isinf(shown->value) && weights->batches == 0;  // the first of these batches had it, too
+  if (weight[shown->weighing] != 0 && !again) {                     // else there may be no number
     shown->sum += shown->value * weight[shown->weighing];
     shown->weight += weight[shown->weighing];
   }

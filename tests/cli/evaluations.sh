@@ -29,6 +29,7 @@ model pad {
   loss = masked_mean(ce, targets != 32);
   output most = max(ce);
   output plain = mean(ce);
+  output huge = mean(exp(40 * ce));
 }
 recipe pad {
   model pad();
@@ -50,6 +51,9 @@ close "a mean of samples in batches of one" "$(sed -n 3p of-1)" "$(sed -n 3p of-
 close "a mean of samples in batches of five" "$(sed -n 3p of-5)" "$(sed -n 3p of-7)"
 awk 'NR == FNR { most = $1; next } FNR == 2 { exit !($1 <= most + 1e-6) }' <(sed -n 2p of-7) of-5 ||
   die "a largest loss of $(sed -n 2p of-5), where none is above $(sed -n 2p of-7)"
+
+expect 0 "$MDL" eval pad-5
+same "a mean that has no end" inf "$(awk '$1 == "huge" { print $2 }' out)"
 
 # Beside a mask: the loss is of the answers, and an output that does not read the mask is of all windows, once each.
 for i in 1 2 3 4 5 6; do
