@@ -192,7 +192,13 @@ static const Node *summed_product(const Rows *r, ValueId value) {
   return dot && (dot->op == OP_CHOSEN_DOT || dot->op == OP_CHOSEN_DOTS) ? take : NULL;
 }
 
-// Two lookups as one, of a sum of products: -1 if they are not of the same rows.
+// The axes of a product that its first factor gives, which are its rows as those of the blocks are.
+static Shape rows_given(const Graph *graph, const Node *dot, Shape result) {
+  const Shape a = graph_shape(graph, dot->operands[0]);
+  return shape_common(result, &a);
+}
+
+// Two lookups as one, of a sum of products: -1 if they are not of the same rows and columns.
 static ValueId sum_products(Rows *r, const Node *a, const Node *b) {
   Graph *graph = r->graph;
   const Node *merge[] = {graph_producer(graph, a->operands[0]), graph_producer(graph, b->operands[0])};
@@ -200,9 +206,11 @@ static ValueId sum_products(Rows *r, const Node *a, const Node *b) {
   const Node *dots[] = {graph_producer(graph, product[0]), graph_producer(graph, product[1])};
   const int last[] = {dots[0]->operand_count - 1, dots[1]->operand_count - 1};
   const Shape shapes[] = {graph_shape(graph, product[0]), graph_shape(graph, product[1])};
+  const Shape given[] = {rows_given(graph, dots[0], shapes[0]), rows_given(graph, dots[1], shapes[1])};
   if (a->op != b->op || a->operands[1] != b->operands[1] || !shape_same_set(&a->axes, &b->axes) ||
       dots[0]->operands[last[0]] != dots[1]->operands[last[1]] || dots[0]->axis != dots[1]->axis ||
-      !shape_same_set(&shapes[0], &shapes[1]) || last[0] + last[1] >= MOST_OPERANDS) {
+      !shape_same_set(&shapes[0], &shapes[1]) || !shape_same_set(&given[0], &given[1]) ||
+      last[0] + last[1] >= MOST_OPERANDS) {
     return -1;
   }
   ValueId operands[MOST_OPERANDS];

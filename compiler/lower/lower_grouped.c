@@ -33,9 +33,9 @@ static int64_t between(const Lower *l, const Matrix *matrices, AxisId axis, int6
 }
 
 // The axes of the rows: those of the blocks, and what the other operand has for each row of one.
-static Shape rows_of(const Lower *l, const Node *node, const Matrix *a) {
+static Shape rows_of(const Lower *l, const Node *node, const Matrix *a, int member) {
   const Shape blocks = graph_shape(l->graph, node->operands[node->operand_count - 1]);
-  const Shape w = graph_shape(l->graph, node->operands[1]), of = shape_minus(a->shape, &w);
+  const Shape w = graph_shape(l->graph, node->operands[2 * member + 1]), of = shape_minus(a->shape, &w);
   return shape_union(blocks, &of);
 }
 
@@ -77,7 +77,7 @@ static Instruction *new_grouped(Lower *l, const Node *node, InstructionKind kind
 static void multiply(Lower *l, const Node *node, int member, const Matrix *c, WriteMode write) {
   Matrix a = matrix_of(l, node->operands[2 * member]), w = matrix_of(l, node->operands[2 * member + 1]);
   const ValueId chosen = node->operands[node->operand_count - 1];
-  const Shape rows = rows_of(l, node, &a), places = shape_of(node->axis);
+  const Shape rows = rows_of(l, node, &a, member), places = shape_of(node->axis);
   Shape inner = shape_common(w.shape, &a.shape), columns = shape_minus(w.shape, &inner);
   shape_remove(&columns, node->axis);
   matrix_sort(l, c, &columns);
@@ -134,7 +134,7 @@ static void copy_back(Lower *l, const Matrix *made, const Matrix *c, WriteMode w
 
 void lower_chosen_dot(Lower *l, const Node *node) {
   const Matrix c = matrix_of(l, node->first_result), a = matrix_of(l, node->operands[0]);
-  const Shape rows = rows_of(l, node, &a);
+  const Shape rows = rows_of(l, node, &a, 0);
   Shape columns = shape_minus(c.shape, &rows);
   Matrix made = c;
   matrix_sort(l, &c, &columns);
