@@ -109,6 +109,128 @@ static void test_capacity_of_all_differs(void **state) {
   arena_destroy(arena);
 }
 
+// Products make 0 of a choice that is left out. Behind them stand biases of its expert and of all, scales, functions
+// that are not 0 at 0 or are infinite there; with an axis of choices, and without one, where what stands beside stays.
+static const char behind[] =
+    "import std.nn;\n"
+    "model m {\n"
+    "  axis batch, seq, vocab = 7, embed = 8, wide = 12, experts = 4, choice = 2, layers = 2;\n"
+    "  axis b like batch, s like seq, c like choice;\n"
+    "  input tokens, targets: index(vocab)[batch, seq];\n"
+    "  param table: [vocab, embed] ~ normal(0.5);\n"
+    "  x = table[tokens];\n"
+    "  far = 0;\n"
+    "  repeat layers {\n"
+    "    (best, who) = top(linear(x over embed to experts, std = 0.5, name = router) over experts to choice);\n"
+    "    param up: [experts | embed ; wide] ~ normal(0.5);\n"
+    "    param up_bias: [experts, wide] ~ normal(0.5);\n"
+    "    param up_scale: [experts, wide] ~ normal(0.5);\n"
+    "    param down: [experts | wide ; embed] ~ normal(0.5);\n"
+    "    param down_bias: [experts, embed] ~ normal(0.5);\n"
+    "    param every: [embed] ~ normal(0.5);\n"
+    "    h = gelu(dot(x, up[who] over embed) + up_bias[who]) * up_scale[who];\n"
+    "    d = dot(h, down[who] over wide);\n"
+    "    y = sigmoid(d + tanh(down_bias[stop(who)]) + every) + 0.1 * log(sum(square(d) over embed));\n"
+    "%s"
+    "    far = far + mean(where(y > 0.5, tanh(y), -y));\n"
+    "    x = x + sum(y * softmax(best over choice) over choice);\n"
+    "    param turn: [experts | embed ; wide] ~ normal(0.5);\n"
+    "    param back: [experts | wide ; embed] ~ normal(0.5);\n"
+    "    place = ((tokens %% 5) - 1) as index(experts);\n"
+    "    one = cos(dot(tanh(dot(x, turn[place] over embed)), back[place] over wide) + down_bias[place]);\n"
+    "%s"
+    "    x = x + one;\n"
+    "  }\n"
+    "  output far;\n"
+    "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab));\n"
+    "}\n"
+    "recipe r {\n  model m();\n  batch = 8;\n  seq = 4;\n  optimizer adamw(lr = constant(0.01), clip = 1.0);\n}\n"
+    "layout l { %s }\n";
+
+// The same by counting, of one rank and a capacity of 1: 16 of 64 choices, and 8 of 32.
+static const char by_counting[] =
+    "    if training {\n"
+    "      n = (((who as int) * 0 + pos(batch)) * 4 + pos(seq)) * 2 + pos(choice);\n"
+    "      other = who[batch -> b, seq -> s, choice -> c];\n"
+    "      before = sum(where(other == who and n[batch -> b, seq -> s, choice -> c] < n, 1, 0) over b, s, c);\n"
+    "      y = where(before < 16, y, 0);\n"
+    "    }\n";
+static const char by_counting_once[] =
+    "    if training {\n"
+    "      at = max(place as int, 0);\n"
+    "      number = (at * 0 + pos(batch)) * 4 + pos(seq);\n"
+    "      earlier = at[batch -> b, seq -> s] == at and number[batch -> b, seq -> s] < number;\n"
+    "      one = where(sum(where(earlier, 1, 0) over b, s) < 8, one, 0);\n"
+    "    }\n";
+
+static void outcome_behind(Arena *arena, const char *layout, bool count, Outcome *outcome) {
+  const char *text = arena_format(arena, behind, count ? by_counting : "", count ? by_counting_once : "", layout);
+  const CompileOptions options = {.layout = "l", .precision = "fp64", .gradients = true, .part_rows = INT64_MAX};
+  LayoutRun *run = layout_compile_text(text, &options);
+  if (!run) {
+    fail_msg("%s does not compile", layout);
+  }
+  outcome_run(run, layout, 30, arena, outcome);
+}
+
+// Of the choices that are left out the log has numbers, a text that counts by itself has none.
+static void leave_out_dropped(Outcome *outcome) {
+  int count = 0;
+  for (int i = 0; i < outcome->at.count; i++) {
+    outcome->at.at[count] = outcome->at.at[i];
+    count += strstr(outcome->at.at[i].name, " dropped") == NULL;
+  }
+  outcome->at.count = count;
+}
+
+static void test_left_out_adds_nothing(void **state) {
+  (void)state;
+  static const char *const layouts[] = {
+      "",
+      "mesh ep = 2; experts -> ep;",
+      "mesh tp = 2; wide -> tp;",
+      "mesh ep = 2, tp = 2; experts -> ep; embed -> tp;",
+      "recompute *;",
+      "mesh pp = 2, ep = 2; layers -> pp; experts -> ep;",
+  };
+  Arena *arena = arena_create();
+  Outcome expected = {0}, all = {0};
+  char said[512];
+  outcome_behind(arena, "", true, &expected);
+  outcome_behind(arena, "", false, &all);
+  assert_false(outcome_same(&expected, &all, tolerance, true, said, sizeof said));  // a control: nothing is left out
+  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+    Outcome found = {0};
+    outcome_behind(arena, arena_format(arena, "%s capacity = 1;", layouts[i]), false, &found);
+    leave_out_dropped(&found);
+    if (!outcome_same(&expected, &found, tolerance, true, said, sizeof said)) {
+      fail_msg("%s: %s", layouts[i], said);
+    }
+  }
+  arena_destroy(arena);
+}
+
+// Ranks that share the batch, as in test_capacity_is_of_a_rank.
+static void test_left_out_is_of_a_rank(void **state) {
+  (void)state;
+  static const char *const pairs[][2] = {
+      {"microbatches = 2;", "mesh dp = 2; batch -> dp;"},
+      {"microbatches = 4;", "mesh ep = 4; batch -> ep; experts -> ep; router: experts -> none;"},
+      {"microbatches = 4;", "mesh dp = 2, ep = 2; batch -> dp, ep; experts -> ep; param -> dp;"},
+  };
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+    Arena *arena = arena_create();
+    Outcome expected = {0}, found = {0};
+    char said[512];
+    outcome_behind(arena, arena_format(arena, "%s capacity = 0.5;", pairs[i][0]), false, &expected);
+    outcome_behind(arena, arena_format(arena, "%s capacity = 0.5;", pairs[i][1]), false, &found);
+    if (!outcome_same(&expected, &found, tolerance, true, said, sizeof said)) {
+      fail_msg("%s: %s", pairs[i][1], said);
+    }
+    arena_destroy(arena);
+  }
+}
+
 static double output_of(const Outcome *outcome, const char *name) {
   const Tensor *found = outcome_find(outcome, name);
   if (!found) {
@@ -421,6 +543,7 @@ static void test_capacity_bounds_rows(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_capacity_is_of_a_rank),       cmocka_unit_test(test_capacity_of_all_differs),
+      cmocka_unit_test(test_left_out_adds_nothing),       cmocka_unit_test(test_left_out_is_of_a_rank),
       cmocka_unit_test(test_dropped_is_counted),          cmocka_unit_test(test_loads_are_of_layers),
       cmocka_unit_test(test_one_order_for_an_index),      cmocka_unit_test(test_what_ranks_give),
       cmocka_unit_test(test_capacity_bounds_rows),        cmocka_unit_test(test_nobody_reads_empty_rows),

@@ -154,6 +154,17 @@ static void inside(Rows *r, NodeId id) {
   keep(r, id);
 }
 
+// What is 0 where a capacity leaves out the choice is the value itself in rows: others have none.
+static bool kept_in_rows(Rows *r, NodeId id) {
+  const Node *node = graph_node(r->graph, id);
+  const int order = node->op == OP_WHERE ? order_of(r, node->operands[1]) : -1;
+  if (order < 0 || !rows_keeps_chosen(r, node, order)) {
+    return false;
+  }
+  make_in_rows(r, node->first_result, r->in_rows[r->inside[node->operands[1]]], order);
+  return true;
+}
+
 // --- sums over choices ---
 
 static bool sum_in_rows(Rows *r, NodeId id) {
@@ -339,7 +350,7 @@ static void sort_node(Rows *r, NodeId id) {
     graph->region = region;
     keep(r, id);
   } else if (!take_in_rows(r, id) && !put_from_rows(r, id) && !sum_in_rows(r, id) && !add_products(r, id) &&
-             !done_in_rows(r, id)) {
+             !kept_in_rows(r, id) && !done_in_rows(r, id)) {
     read_outside(r, id);
     keep(r, id);
   }

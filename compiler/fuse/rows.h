@@ -52,7 +52,9 @@ typedef struct {
 int rows_order_of(const Rows *r, ValueId index, AxisId axis);
 int rows_add_order(Rows *r, const Node *node);
 int64_t rows_limit(const Rows *r, const Node *limit);  // positions of each place that it leaves
-ValueId rows_limited(Rows *r, const Node *limit);      // what it says, by sorting
+// Is it a value in rows of this order where a capacity does not leave out the choice, and else 0?
+bool rows_keeps_chosen(const Rows *r, const Node *node, int order);
+ValueId rows_limited(Rows *r, const Node *limit);  // what it says, by sorting
 
 // A value that the pass has made, as it is read in the region at hand.
 ValueId rows_here(Rows *r, ValueId made);

@@ -105,19 +105,37 @@ int64_t rows_limit(const Rows *r, const Node *limit) {
   return (int64_t)fmin(own, ceil(limit->number * own / (double)extent(r, limit->axis)));
 }
 
-// Positions that choose one place at most, where a capacity limits those of each rank that gives its own; else 0.
-static int64_t limit_of(const Rows *r, ValueId index) {
+// What limits the index, before ranks give each other anything of it; NULL: nothing does.
+static const Node *limit_behind(const Rows *r, ValueId index) {
   const Node *node = graph_producer(r->graph, inside_of(r, index));
-  const double count = (double)graph_elements(r->graph, graph_shape(r->graph, index));
   for (int i = 0; i < GATHER_DEPTH && node && node->op != OP_LIMIT && node->operand_count > 0; i++) {
     const ValueId from = node->operands[node->op == OP_WHERE ? 1 : 0];
     node = graph_producer(r->graph, inside_of(r, from));
   }
-  if (!node || node->op != OP_LIMIT) {
+  return node && node->op == OP_LIMIT ? node : NULL;
+}
+
+// Positions that choose one place at most, where a capacity limits those of each rank that gives its own; else 0.
+static int64_t limit_of(const Rows *r, ValueId index) {
+  const Node *node = limit_behind(r, index);
+  const double count = (double)graph_elements(r->graph, graph_shape(r->graph, index));
+  if (!node) {
     return 0;
   }
   const double own = (double)graph_elements(r->graph, node->axes);
   return (int64_t)(count / own) * rows_limit(r, node);
+}
+
+bool rows_keeps_chosen(const Rows *r, const Node *node, int order) {
+  const Node *test = node->op == OP_WHERE ? graph_producer(r->graph, inside_of(r, node->operands[0])) : NULL;
+  while (test && op_collective(test->op)) {
+    test = graph_producer(r->graph, inside_of(r, test->operands[0]));
+  }
+  const Node *limit = test && test->op == OP_LESS_EQUAL ? limit_behind(r, test->operands[1]) : NULL;
+  const Node *least = limit ? graph_producer(r->graph, inside_of(r, test->operands[0])) : NULL;
+  return least && least->op == OP_INTEGER && least->integer == 0 &&
+         limit == limit_behind(r, r->orders.at[order].index) &&
+         rows_content(r, node->operands[2], order) == PADDING_ZERO;
 }
 
 // Rows that hold whatever comes: each place that is chosen wastes less than a block.
@@ -523,7 +541,8 @@ bool rows_zero_without(Rows *r, ValueId value) {
   }
   if (!map_get(&r->zeros, (uint64_t)inside, &known)) {
     const Node *node = graph_producer(r->graph, inside);
-    known = op_indexes(node->op) || without_row(r, node, order) == PADDING_ZERO;  // an index outside gives 0
+    known = op_indexes(node->op) || rows_keeps_chosen(r, node, order) ||  // an index outside gives 0
+            without_row(r, node, order) == PADDING_ZERO;
     map_put(&r->zeros, (uint64_t)inside, known);
   }
   return known != 0;

@@ -98,10 +98,12 @@ static bool is_data(const Node *node) {
   return node->op == OP_INPUT && strcmp(node->text, "step") != 0;
 }
 
-// A value that was made smaller and repeated has its path twice: the last is the one of the text.
+// A value that was made smaller and repeated has its path twice, and so has one that is 0 where a capacity leaves out
+// what it was made of: the last is the one of the text.
 static void list_value(Collect *collect, ForwardValues *values, ForwardValue made) {
   const int64_t at = map_get_or(&collect->listed, map_key(made.name), -1);
   if (at >= 0) {
+    made.before = values->at[at].value;
     values->at[at] = made;
     return;
   }
@@ -154,6 +156,7 @@ static void collect_node(Collect *collect, const Node *node, ForwardValues *valu
       continue;
     }
     const ForwardValue made = {.value = id,
+                               .before = id,
                                .name = unnamed ? unnamed_path(graph, node, id) : value->path,
                                .span = unnamed ? node->span : value->span,
                                .depth = depth + 1,
@@ -211,7 +214,8 @@ void forward_gradients(Compilation *c, Backward *backward, ForwardValues *values
   Graph *graph = c->graph;
   const Readers *readers = find_readers(c);
   for (int i = values->count - 1; i >= 0; i--) {
-    const ForwardValue of = values->at[i];
+    ForwardValue of = values->at[i];
+    of.value = readers[of.value].count > 0 ? of.value : of.before;
     const bool late = graph->slots > 1 && samples_of(c->samples, of.value).kind == SAMPLES_LATE;
     const ValueId gradient = late || readers[of.value].count == 0 ? -1 : backward_gradient(backward, of.value);
     const Node *maker = gradient >= 0 ? graph_producer(graph, gradient) : NULL;

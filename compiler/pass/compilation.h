@@ -179,7 +179,8 @@ NodeId graph_assign_last(Graph *graph);
 // differentiate_values.c: the values that CompileOptions.values asks for.
 typedef struct {
   ValueId value;
-  Name name;  // value.layers.0.h
+  ValueId before;  // with the same path, whose gradient is taken where nothing reads the last; or itself
+  Name name;       // value.layers.0.h
   Span span;
   int depth;
   const char *op;  // that makes it, or of the gradient of a value, the last that reads the value

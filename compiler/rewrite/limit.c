@@ -2,31 +2,23 @@
 //
 // Needs chosen products (choose.c); comes before samples and differentiate, so that gradients leave out what the
 // forward does. The capacity is a number of even shares: where it is 1.25, a place gets at most 1.25 / places of the
-// positions that one rank has in one microbatch, the first ones.
+// positions that one rank has in one microbatch, the first ones. What is made of others is 0 (limit_choices.c).
 //
 // Each index of its own gets outputs by its name: `load.NAME`, what the place that is chosen most gets, of an even
 // share, before any capacity; `dropped.NAME`, which part of the positions a capacity leaves out. `dropped` counts those
 // of all. Loads are spelled as the library's `load` spells them, so that a text that has them too adds nothing.
-#include <string.h>
+#include "compiler/rewrite/limit.h"
 
-#include "compiler/pass/compilation.h"
+#include <string.h>
 
 enum { MOST_STEPS = 8 };  // from an index back
 
 typedef struct {
-  ValueId index, limited;  // limited: the same without a capacity
-  AxisId axis;
-  NodeId product;  // the first that chooses by it
-  Name name;       // of the outputs
-} Limited;
-
-typedef struct {
   Compilation *c;
   Graph *graph;
-  ARRAY(Limited) all;
+  LimitedIndices all;
 } Limiter;
 
-// Are two indices one? What brings them inside is made for each product (choose.c).
 static bool is_same(const Graph *graph, ValueId a, ValueId b, int depth) {
   const Node *x = graph_producer(graph, a), *y = graph_producer(graph, b);
   bool same = a != b && depth > 0 && x && y && x->op == y->op && x->operand_count == y->operand_count &&
@@ -35,6 +27,10 @@ static bool is_same(const Graph *graph, ValueId a, ValueId b, int depth) {
     same = is_same(graph, x->operands[i], y->operands[i], depth - 1);
   }
   return a == b || same;
+}
+
+bool limit_is_same(const Graph *graph, ValueId a, ValueId b) {
+  return is_same(graph, a, b, MOST_STEPS);
 }
 
 // Where the product stands, such as layers.3.ffn; what stands nowhere goes by what the text calls the index.
@@ -68,7 +64,7 @@ static ValueId limited(Limiter *l, NodeId id) {
   const ValueId index = node->operands[2];
   const AxisId axis = node->axis;
   for (int i = 0; i < l->all.count; i++) {
-    if (l->all.at[i].axis == axis && is_same(graph, l->all.at[i].index, index, MOST_STEPS)) {
+    if (l->all.at[i].axis == axis && limit_is_same(graph, l->all.at[i].index, index)) {
       return l->all.at[i].limited;
     }
   }
@@ -78,7 +74,7 @@ static ValueId limited(Limiter *l, NodeId id) {
     graph_follow(graph, node);
     made = graph_add1(graph, OP_LIMIT, init, index);
   }
-  array_push(l->c->arena, &l->all, ((Limited){index, made, axis, id, name_for(l, id, index)}));
+  array_push(l->c->arena, &l->all, ((LimitedIndex){index, made, axis, id, name_for(l, id, index)}));
   return made;
 }
 
@@ -89,7 +85,7 @@ static void show(const Limiter *l, const char *name, ValueId value) {
 }
 
 // The most positions of one place, of the mean over all places.
-static void show_load(const Limiter *l, const Limited *of) {
+static void show_load(const Limiter *l, const LimitedIndex *of) {
   Graph *graph = l->graph;
   const NodeInit along = {NODE_INIT, .axis = of->axis};
   const ValueId here = graph_op2(graph, OP_EQUAL, of->index, graph_add0(graph, OP_POSITION, along));
@@ -122,7 +118,7 @@ static void show_dropped(const Limiter *l) {
   Graph *graph = l->graph;
   ValueId sum = -1;
   for (int i = 0; i < l->all.count; i++) {
-    const Limited *of = &l->all.at[i];
+    const LimitedIndex *of = &l->all.at[i];
     graph_follow(graph, graph_node(graph, of->product));
     graph->role = ROLE_ACTIVATION;
     const ValueId dropped = count_dropped(graph, of->limited);
@@ -156,6 +152,9 @@ bool pass_limit(Compilation *c) {
       graph_node(graph, old.at[i])->operands[2] = index;
     }
     array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
+  }
+  if (c->spec->capacity > 0 && l.all.count > 0) {
+    limit_choices(c, &l.all);
   }
   show_all(&l);
   graph_return(graph, place);

@@ -2,6 +2,7 @@
 #ifndef MDL_COMPILER_SHARD_SHARD_H
 #define MDL_COMPILER_SHARD_SHARD_H
 
+#include "compiler/ir/choices.h"
 #include "compiler/ir/graph_copy.h"
 #include "compiler/pass/compilation.h"
 #include "compiler/shard/mapping.h"
@@ -21,6 +22,7 @@ enum { PARTIAL_OWNED = 1 + REDUCE_COUNT };
 typedef struct {  // what positions choose: places along an axis that ranks share
   ValueId index;  // before ranks give each other anything of it
   AxisId axis;
+  int choice;  // of choices, where a capacity limits them; else 0
 } ShardOwner;
 
 typedef struct {  // for each mesh axis the rule of the layout behind it, or NULL
@@ -52,6 +54,7 @@ typedef struct Shard {
   Map pieces;             // arena, format, region and direction to this rank's piece in that format
   Map parts;              // parameter, arena, region and direction to the parameter out of it
   ARRAY(ShardOwner) owners;
+  Choices choices;  // of the graph before the pass
   bool *early;      // by node of the graph before the pass: a lookup that stands before the index of its owner
   int early_limit;  // of those nodes
   bool saved;       // what the forward gathered is there in the backward

@@ -68,6 +68,7 @@ Shard *shard_extract(const Shard *s, Graph *graph, const GraphMoves *moves) {
   // Once everything is divided nothing is looked up any more of what stands for what.
   made->limit = 0;
   made->uses = NULL;
+  made->choices = (Choices){0};
   made->deferred = NULL;
   made->placed = NULL;
   made->stored = NULL;

@@ -5,6 +5,9 @@
 // of the positions, is right on that same rank, and means nothing elsewhere. It stays so (PARTIAL_OWNED) until
 // something else reads it, which makes it 0 on the ranks that do not own the position, and so a partial sum. What has
 // no axes but those of the positions is as small as the index, and is not kept apart any longer.
+//
+// Where a capacity limits the index, nobody owns a position that is left out: what is made of its choice is 0, and what
+// stands beside that, such as a residual, is added when all ranks have it.
 #include "compiler/shard/shard.h"
 
 // What ranks have given each other of a value is that value, and so is what each of them has made again.
@@ -82,14 +85,26 @@ static void note_early(Shard *s, RegionId region, bool *seen) {
   }
 }
 
+static void add_owner(Shard *s, ValueId index, AxisId axis) {
+  const Node *node = graph_producer(s->graph, index);
+  const bool limited = node && node->op == OP_LIMIT;
+  if (limited) {
+    choices_add(&s->choices, index);
+  }
+  const int choice = limited ? s->choices.limited.count : 0;
+  array_push(s->graph->arena, &s->owners, ((ShardOwner){.index = index, .axis = axis, .choice = choice}));
+}
+
 void shard_owners_find(Shard *s) {
   Graph *graph = s->graph;
+  s->choices = choices_create(s->c->arena, graph);
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
-      array_push(graph->arena, &s->owners, ((ShardOwner){root_of(s, node->operands[2]), node->axis}));
+      add_owner(s, root_of(s, node->operands[2]), node->axis);
     }
   }
+  choices_walk(&s->choices, 0);
   s->early_limit = graph->nodes.count;
   s->early = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
   note_early(s, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
@@ -111,6 +126,12 @@ bool shard_owner_apart(const Shard *s, const Node *node, int owner) {
   const Shape positions = graph_shape(s->graph, s->owners.at[owner - 1].index);
   return !shape_has(&positions, node->axis) && !shape_has(&positions, node->axis2) &&
          shape_common(node->axes, &positions).count == 0;
+}
+
+// Is the result made of the choices that the owner's index makes, and of nothing that stands beside them?
+static bool is_of_choice(const Shard *s, ValueId value, int owner) {
+  const int choice = s->owners.at[owner - 1].choice;
+  return choice == 0 || value >= s->limit || choices_of(&s->choices, value).choice == choice;
 }
 
 // Does it do for each position what it does, whatever the others are?
@@ -135,7 +156,8 @@ int shard_owner_passes(Shard *s, const Node *node, const int *passing, int mesh)
   for (int i = 0; i < node->operand_count && owner == 0; i++) {
     owner = held_of(s, node->operands[i]).owner[mesh];
   }
-  const bool passes = owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner);
+  const bool passes = owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner) &&
+                      is_of_choice(s, node->first_result, owner);
   return passes && owner_divides(s, passing, owner, mesh) ? owner : 0;
 }
 

@@ -1,0 +1,145 @@
+// choices.c: which values are made of one choice, and what they hold where a capacity leaves the choice out.
+#include "compiler/ir/choices.h"
+
+enum { CONTENTS = 4 };  // more than PaddingContent has
+
+Choices choices_create(Arena *arena, const Graph *graph) {
+  return (Choices){.arena = arena, .graph = graph, .made = map_create(arena)};
+}
+
+static void put(Choices *choices, ValueId value, MadeOf made) {
+  map_put(&choices->made, (uint64_t)value, made.choice * CONTENTS + (int)made.content);
+}
+
+void choices_add(Choices *choices, ValueId limited) {
+  array_push(choices->arena, &choices->limited, limited);
+  put(choices, limited, (MadeOf){choices->limited.count, PADDING_FINITE});
+}
+
+MadeOf choices_of(const Choices *choices, ValueId value) {
+  const int64_t made = map_get_or(&choices->made, (uint64_t)value, 0);
+  return (MadeOf){(int)(made / CONTENTS), (PaddingContent)(made % CONTENTS)};
+}
+
+static Shape positions_of(const Choices *choices, int choice) {
+  return graph_shape(choices->graph, choices->limited.at[choice - 1]);
+}
+
+bool choices_full(const Choices *choices, ValueId value, int choice) {
+  const Shape shape = graph_shape(choices->graph, value), positions = positions_of(choices, choice);
+  return shape_contains(&shape, &positions);
+}
+
+bool choices_apart(const Choices *choices, const Node *node, int choice) {
+  const Shape positions = positions_of(choices, choice);
+  const bool apart = !shape_has(&positions, node->axis) && !shape_has(&positions, node->axis2) &&
+                     shape_common(node->axes, &positions).count == 0;
+  const bool does = op_reduction(node->op) || op_moves(node->op) || op_linear(node->op) || op_bilinear(node->op);
+  return node->result_count == 1 && choices_full(choices, node->first_result, choice) &&
+         (op_elementwise(node->op) || (does && apart));
+}
+
+// Of an operand: what is made of no choice may be any number.
+static PaddingContent content_of(const Choices *choices, ValueId value, MadeOf made) {
+  const Node *node = made.choice ? NULL : graph_producer(choices->graph, value);
+  const bool zero = node && ((node->op == OP_CONST && !(node->number < 0) && !(node->number > 0)) ||
+                             (node->op == OP_INTEGER && node->integer == 0));
+  return made.choice ? made.content : zero ? PADDING_ZERO : PADDING_FINITE;
+}
+
+// Is it that the choice is not left out?
+static bool says_kept(const Choices *choices, ValueId condition) {
+  const Node *node = graph_producer(choices->graph, condition);
+  const Node *least = node && node->op == OP_LESS_EQUAL ? graph_producer(choices->graph, node->operands[0]) : NULL;
+  bool limited = false;
+  for (int i = 0; least && i < choices->limited.count; i++) {
+    limited = limited || node->operands[1] == choices->limited.at[i];
+  }
+  return limited && least->op == OP_INTEGER && least->integer == 0;
+}
+
+// What the node gives of operands that hold this at each position.
+static PaddingContent result_of(const Choices *choices, const Node *node, AxisId position, PaddingContent *contents) {
+  const bool diverges = op_padding_diverges(node->op);
+  bool any = false, sure = true;
+  for (int i = 0; i < node->operand_count; i++) {
+    any = any || contents[i] == PADDING_ANY;
+    sure = sure && (i == 0 || contents[i] == PADDING_FINITE || !diverges);
+  }
+  if (op_bilinear(node->op) && !any) {
+    return contents[0] == PADDING_ZERO || contents[1] == PADDING_ZERO ? PADDING_ZERO : PADDING_FINITE;
+  }
+  if (op_linear(node->op) && contents[0] == PADDING_ZERO && !any && sure) {
+    return PADDING_ZERO;
+  }
+  for (int i = 0; i < node->operand_count; i++) {  // a number may be 0
+    contents[i] = diverges && contents[i] == PADDING_FINITE ? PADDING_ANY : contents[i];
+  }
+  return op_padding(node->op)->content(choices->graph, node, position, contents);
+}
+
+// The choice of all operands that are made of one; 0 if there is none, or several.
+static int choice_of(const Node *node, const MadeOf *operands) {
+  int choice = 0;
+  bool same = true;
+  for (int i = 0; i < node->operand_count; i++) {
+    same = same && (!choice || !operands[i].choice || operands[i].choice == choice);
+    choice = operands[i].choice ? operands[i].choice : choice;
+  }
+  return same ? choice : 0;
+}
+
+MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *operands) {
+  const MadeOf none = {0, PADDING_ANY};
+  for (int i = 0; op_indexes(node->op) && i < choices->limited.count; i++) {  // outside all of these give 0
+    if (node->operands[node->operand_count - 1] == choices->limited.at[i] &&
+        choices_full(choices, node->first_result, i + 1)) {
+      return (MadeOf){i + 1, PADDING_ZERO};
+    }
+  }
+  const int choice = choice_of(node, operands);
+  if (choice == 0 || op_chosen(node->op) || !choices_apart(choices, node, choice)) {
+    return none;
+  }
+  if (node->op == OP_WHERE && says_kept(choices, node->operands[0])) {
+    return (MadeOf){choice, content_of(choices, node->operands[2], operands[2])};
+  }
+  PaddingContent *contents = ARENA_ARRAY(choices->arena, PaddingContent, node->operand_count + 1);
+  const AxisId position = positions_of(choices, choice).axis[0];
+  bool beside = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    contents[i] = operands[i].choice ? PADDING_ZERO : content_of(choices, node->operands[i], operands[i]);
+    beside = beside || (!operands[i].choice && choices_full(choices, node->operands[i], choice));
+  }
+  if (beside && result_of(choices, node, position, contents) != PADDING_ZERO) {
+    return none;
+  }
+  for (int i = 0; i < node->operand_count; i++) {
+    contents[i] = content_of(choices, node->operands[i], operands[i]);
+  }
+  return (MadeOf){choice, result_of(choices, node, position, contents)};
+}
+
+void choices_note(Choices *choices, const Node *node) {
+  MadeOf *operands = ARENA_ARRAY(choices->arena, MadeOf, node->operand_count + 1);
+  bool any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    operands[i] = choices_of(choices, node->operands[i]);
+    any = any || operands[i].choice;
+  }
+  const MadeOf made = any ? choices_infer(choices, node, operands) : (MadeOf){0};
+  if (made.choice) {
+    put(choices, node->first_result, made);
+  }
+}
+
+void choices_walk(Choices *choices, RegionId region) {
+  const NodeList *nodes = &choices->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(choices->graph, nodes->at[i]);
+    choices_note(choices, node);
+    if (op_body(node->op)) {
+      choices_walk(choices, node->region);
+    }
+  }
+}
