@@ -102,7 +102,8 @@ static AxisId axis_of(Rows *r, const char *name, int64_t size) {
 
 int64_t rows_limit(const Rows *r, const Node *limit) {
   const double own = (double)graph_elements(r->graph, limit->axes);
-  return (int64_t)fmin(own, ceil(limit->number * own / (double)extent(r, limit->axis)));
+  const double most = fmin(own, ceil(limit->number * own / (double)extent(r, limit->axis)));
+  return (int64_t)fmin(most, INT32_MAX);  // more positions than that are refused
 }
 
 // What limits the index, before ranks give each other anything of it; NULL: nothing does.
@@ -307,7 +308,7 @@ static int64_t sizes(const Rows *r, const Shape *axes, int from, int to) {
   for (int i = from; i < to; i++) {
     count *= extent(r, axes->axis[i]);
   }
-  return count;
+  return count < INT32_MAX ? count : INT32_MAX;  // more positions than that are refused
 }
 
 // Of the position in each row, its place in what has some axes of the positions alone, in the same order. A row without
