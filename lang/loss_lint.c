@@ -276,26 +276,32 @@ static const Node *behind_picks(const Graph *graph, ValueId value, bool *picked)
   return node;
 }
 
-static bool is_made_by(const Elaborator *e, const Node *node, const char *function) {
-  return node && node->scope >= 0 && diag_in_library(e->diag, node->span) &&
-         strcmp(e->graph->scopes.at[node->scope].function, function) == 0;
+// Also where a text has the function of the library, as resolved.mdl does.
+static bool is_made_by(const Graph *graph, const Node *node, const char *function) {
+  return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, function) == 0;
+}
+
+// log(sum(exp(...))), with what was taken off before added again or not.
+static bool is_logsumexp(const Graph *graph, const Node *node) {
+  const Node *sum = node && node->op == OP_LOG ? graph_producer(graph, node->operands[0]) : NULL;
+  const Node *exp = sum && sum->op == OP_SUM ? graph_producer(graph, sum->operands[0]) : NULL;
+  return (exp && exp->op == OP_EXP) || (node && node->op == OP_ADD &&
+                                        (is_logsumexp(graph, graph_producer(graph, node->operands[0])) ||
+                                         is_logsumexp(graph, graph_producer(graph, node->operands[1]))));
 }
 
 int lint_entropy_sign(const Elaborator *e, ValueId value) {
   const Graph *graph = e->graph;
   bool picked = false;
-  if (is_made_by(e, graph_producer(graph, value), "cross_entropy")) {
-    return 1;
-  }
   const Node *node = behind_picks(graph, value, &picked);
   if (node && node->op == OP_LOG) {
     const Node *shares = behind_picks(graph, node->operands[0], &picked);
     return picked && shares && graph_shares(graph, shares) ? -1 : 0;
   }
   for (int i = 0; node && node->op == OP_SUB && i < 2; i++) {
-    bool chosen = picked;
+    bool chosen = picked || is_made_by(graph, node, "cross_entropy");
     behind_picks(graph, node->operands[i], &chosen);
-    if (chosen && is_made_by(e, graph_producer(graph, node->operands[1 - i]), "logsumexp")) {
+    if (chosen && is_logsumexp(graph, graph_producer(graph, node->operands[1 - i]))) {
       return i == 0 ? -1 : 1;
     }
   }
@@ -523,7 +529,7 @@ static void check_mean(Elaborator *e, ValueId loss) {
 static const struct {
   const char *name, *meaning;
 } fed[] = {
-#define FED(name, meaning, token, counts) {#name, meaning},
+#define FED(name, meaning, token, counts, parts) {#name, meaning},
 #include "compiler/plan/fed.def"
 #undef FED
 };

@@ -28,7 +28,7 @@ static bool is_token_input(const Node *node) {
     const char *name;
     bool token;
   } fed[] = {
-#define FED(name, meaning, token, counts) {#name, token},
+#define FED(name, meaning, token, counts, parts) {#name, token},
 #include "compiler/plan/fed.def"
 #undef FED
   };

@@ -18,32 +18,32 @@ typedef struct {
 typedef struct {
   double samples;  // how often it counts for a mean over samples; below 0: it is taken away again
   double batches;  // for what samples have together
+  bool again;      // a batch before it had the same windows, and others
 } Weights;
 
 static void number_add(Shown *shown, const Weights *weights, double counted) {
   const double weight[] = {
       [WEIGH_SAMPLES] = weights->samples, [WEIGH_BATCHES] = weights->batches, [WEIGH_COUNTED] = counted};
-  const bool again = isinf(shown->value) && weights->batches == 0;  // the first of these batches had it, too
-  if (weight[shown->weighing] != 0 && !again) {                     // else there may be no number
+  const bool had = isinf(shown->value) && weights->again;
+  if (weight[shown->weighing] != 0 && !had) {  // else there may be no number
     shown->sum += shown->value * weight[shown->weighing];
     shown->weight += weight[shown->weighing];
   }
 }
 
-// Adds the loss and the outputs of one batch, of `count` windows from `first` on. What reads the mask counts as often
-// as that counts targets, and once for a window.
+// Adds the loss and the outputs of one batch, of `count` windows from `first` on. A mean over what the mask counts
+// counts as often as that counts targets, and once for a window.
 static bool batch_add(Evaluating *e, int64_t first, int64_t count, const Weights *weights, Error *error) {
-  if (!feed_validation(e->feed, e->session, first, count, error) ||
+  if (!feed_validation(e->feed, e->session, first, count, weights->batches == 0, error) ||
       !session_run(e->session, PROGRAM_EVALUATE, 1, error) ||
       !session_scalar(e->session, PROGRAM_EVALUATE, "loss", &e->loss.value, error) ||
       !shown_read(e->shown, e->session, PROGRAM_EVALUATE, error)) {
     return false;
   }
-  const int64_t tokens = feed_masks(e->feed) ? feed_counted(e->feed) : count * feed_sequence(e->feed);
-  const int64_t counted = weights->batches > 0 ? tokens : 0;
+  const int64_t counted = weights->batches > 0 ? feed_counted(e->feed) : 0;
   e->batches++;
-  e->tokens += counted;
   if (weights->batches > 0) {
+    e->tokens += feed_answers(e->feed) ? counted : count * feed_sequence(e->feed);
     e->bytes = e->bytes < 0 || feed_bytes(e->feed) < 0 ? -1 : e->bytes + feed_bytes(e->feed);
   }
   number_add(&e->loss, weights, (double)counted);
@@ -56,20 +56,27 @@ static bool batch_add(Evaluating *e, int64_t first, int64_t count, const Weights
 // Windows that do not fill a batch are repeated in it, the first of them once more than the others where that does not
 // come out even. Then a sum over all samples is `rows` times the mean less that of those first ones, by the times that
 // each is repeated; theirs is found in the same way, as in Euclid's algorithm. What samples have together cannot be
-// taken away again: the first of these batches stands for all of its windows.
+// taken away again: the first of these batches stands for all of its windows. A mask leaves repeated windows out of
+// that one, where means over samples need a batch more, with them.
 static bool windows_add(Evaluating *e, int64_t first, int64_t count, Error *error) {
   const int64_t rows = feed_rows(e->feed);
+  const bool apart = feed_masks(e->feed) && count < rows;
   Weights weights = {.batches = (double)count};
+  if ((apart || !e->exact) && !batch_add(e, first, count, &weights, error)) {
+    return false;
+  }
+  weights.batches = apart ? 0 : weights.batches;
   double share = 1;
-  while (count > 0) {
-    const int64_t times = rows / count;
+  for (int64_t left = e->exact ? count : 0; left > 0;) {
+    const int64_t times = rows / left;
     weights.samples = share * (double)rows / (double)times;
-    if (!batch_add(e, first, count, &weights, error)) {
+    if (!batch_add(e, first, left, &weights, error)) {
       return false;
     }
     weights.batches = 0;
+    weights.again = true;
     share /= -(double)times;
-    count = e->exact ? rows % count : 0;
+    left = rows % left;
   }
   return true;
 }

@@ -56,7 +56,7 @@ static void fill_share(const Row *row, double *values) {
 }
 
 static const Rule rules[] = {
-#define FED(name, meaning, token, counts) {#name, meaning, token, counts, fill_##name},
+#define FED(name, meaning, token, counts, parts) {#name, meaning, token, counts, fill_##name},
 #include "compiler/plan/fed.def"
 #undef FED
 };
@@ -81,6 +81,7 @@ struct Feed {
   int64_t bytes;        // of text, of what was validated with last; -1: not known
   int64_t bound;        // tokens must be below it, which the data does not know; 0: it does
   bool masks, flagged;  // there is an input for which flags are read
+  bool answers;         // and the loss is a mean over targets that it counts
   int microbatches;     // that the program multiplies sums over its rows by
   int32_t *windows;     // rows x (sequence + 1)
   uint8_t *flags;       // the same
@@ -206,6 +207,8 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
 static bool columns_set(Feed *feed, const PlanSet *set, ProgramKind program, Error *error) {
   for (int s = 0; s < set->count; s++) {
     const PlanProgram *of = &set->plans[s]->programs[program];
+    const PlanOutput *loss = session_output(set->plans[s], program, "loss");
+    feed->answers |= loss && loss->weighing == WEIGH_COUNTED;
     for (int i = 0; i < of->input_count; i++) {
       if (strcmp(of->inputs[i].name, "step") != 0 &&
           !column_set(feed, &feed->columns[feed->column_count++], set->plans[s], &of->inputs[i], error)) {
@@ -280,6 +283,10 @@ bool feed_masks(const Feed *feed) {
   return feed->masks;
 }
 
+bool feed_answers(const Feed *feed) {
+  return feed->answers;
+}
+
 // Fills a rank's part of one slot. Where the cut leaves padding, zeros are fed.
 static void column_fill(Feed *feed, const Column *column, const int *coordinate, int slot, double share) {
   const PlanInput *input = column->input;
@@ -322,7 +329,7 @@ int64_t feed_bytes(const Feed *feed) {
 static void count_bytes(Feed *feed, const Data *part, int64_t k) {
   const int64_t at = k * (feed->sequence + 1);
   for (int64_t i = 1; feed->bytes >= 0 && i <= feed->sequence; i++) {
-    const bool counts = !feed->masks || feed->flags[at + i] & TOKEN_ANSWER;
+    const bool counts = !feed->answers || feed->flags[at + i] & TOKEN_ANSWER;
     const int64_t bytes = counts ? data_token_bytes(part, feed->windows[at + i]) : 0;
     feed->bytes = bytes < 0 ? -1 : feed->bytes + bytes;
   }
@@ -376,11 +383,11 @@ bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error) {
   return feed_write(feed, session, error);
 }
 
-bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error) {
+bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, bool again, Error *error) {
   const int64_t rows = feed_rows(feed);
   feed->bytes = 0;
   for (int64_t k = 0; k < rows; k++) {
-    feed->used[k] = k < count || !feed->masks;
+    feed->used[k] = k < count || again || !feed->masks;
     int64_t number = first + k % count;
     const Data *part = data_validation_part(feed->data, &number);
     int32_t *window = feed->windows + k * (feed->sequence + 1);

@@ -18,14 +18,15 @@ void feed_destroy(Feed *feed);
 int64_t feed_rows(const Feed *feed);      // of all slots together
 int64_t feed_sequence(const Feed *feed);  // positions of a row
 bool feed_masks(const Feed *feed);        // the program has a mask, so rows can be switched off
+bool feed_answers(const Feed *feed);      // and the loss is a mean over the targets that it counts
 int64_t feed_counted(const Feed *feed);   // targets of the newest batch that the mask counts
 int64_t feed_bytes(const Feed *feed);     // of text, of these targets or of all, each window once; below 0: not known
 
 // Writes training samples (batch - 1) * rows + k for each row k.
 bool feed_train(Feed *feed, Session *session, int64_t batch, Error *error);
 // Writes `count` validation windows from `first` on, again and again until all rows have one. Where the program has a
-// mask, rows behind the first `count` are masked.
-bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, Error *error);
+// mask, rows behind the first `count` are masked, or with `again` are as the first ones.
+bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count, bool again, Error *error);
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence);

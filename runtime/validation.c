@@ -88,17 +88,18 @@ bool validation_answers(const Validation *validation, int64_t limit, bool *any, 
   *any = false;
   for (int i = 0; i < validation->count && done && !*any; i++) {
     const Data *data = validation->data[i];
-    const int64_t windows = data_facts(data).validation_windows, most = limit * feed_rows(validation->feed[i]);
+    const int64_t windows = data_facts(data).validation_windows, rows = feed_rows(validation->feed[i]);
+    const int64_t most = limit > 0 && limit <= windows / rows ? limit * rows : windows;
     const int64_t sequence = feed_sequence(validation->feed[i]);
     const size_t count = (size_t)sequence + 1;
-    if (!feed_masks(validation->feed[i])) {
+    if (!feed_answers(validation->feed[i])) {
       *any = true;
       break;
     }
     int32_t *tokens = calloc(count, sizeof *tokens);
     uint8_t *flags = calloc(count, sizeof *flags);
     done = (tokens && flags) || error_set(error, 3, "no memory for a window of %zu tokens", count);
-    for (int64_t w = 0; done && !*any && w < windows && (limit <= 0 || w < most); w++) {
+    for (int64_t w = 0; done && !*any && w < most; w++) {
       done = window_answers(data, w, sequence, tokens, flags, any, error);
     }
     free(tokens);

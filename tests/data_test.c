@@ -300,7 +300,7 @@ static double window_losses(const char *path, int64_t sequence, int64_t count, d
   double sum = 0;
   assert_true(session_run(&one.session, PROGRAM_INITIALISE, 0, &error));
   for (int64_t i = 0; i < count; i++) {
-    assert_true(feed_validation(one.feed, &one.session, i, 1, &error));
+    assert_true(feed_validation(one.feed, &one.session, i, 1, false, &error));
     assert_true(session_run(&one.session, PROGRAM_EVALUATE, 1, &error));
     assert_true(session_scalar(&one.session, PROGRAM_EVALUATE, "loss", &each[i], &error));
     sum += each[i];

@@ -214,7 +214,7 @@ static const char all_ops[] =
     "  %126 = limit 1.5(%116) over [b] along vocab : int[b]\n"
     "  assign(%1, %50) backward\n"
     "  assign(%3, %6)\n"
-    "  output \"said \\\"so\\\"\\x0a\"(%49)\n"
+    "  output \"said \\\"so\\\"\\x0a\"(%49) over [b, s] integer 1\n"
     "}\n";
 
 // Equal texts, or the first line that differs.

@@ -204,7 +204,7 @@ typedef struct {     // what the host writes before a program runs
 typedef enum {
   WEIGH_SAMPLES,  // a mean or a sum over samples: by samples, and some may be taken away again
   WEIGH_BATCHES,  // anything else that samples have together, such as their largest: never less than nothing
-  WEIGH_COUNTED,  // it reads an input that says which targets count: by those
+  WEIGH_COUNTED,  // a mean over targets that an input says to count: by those
 } PlanWeighing;
 
 typedef struct {     // what the host reads after it: whole, and the same on every rank that has it

@@ -145,26 +145,61 @@ static NodeId misfit(Check *check, ValueId value) {
   return -1;
 }
 
-// Does an input reach it that says which targets count?
-static bool is_counted(Check *check, ValueId value) {
+static AxisId batch_axis(const Check *check) {
+  const Name batch = name_of(check->graph->names, "batch");
+  for (int i = 0; i < check->graph->axes.count; i++) {
+    if (check->table->cut[i] && check->graph->axes.at[i].name == batch) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// Does an input reach it that says which targets count, or also one that shares these out over the batch?
+static void find_counts(Check *check, ValueId value, bool *counts, bool *parts) {
   static const struct {
     const char *name;
-    bool counts;
+    bool counts, parts;
   } fed[] = {
-#define FED(name, meaning, token, counts) {#name, counts},
+#define FED(name, meaning, token, counts, parts) {#name, counts, parts},
 #include "compiler/plan/fed.def"
 #undef FED
   };
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  bool found = false;
+  *counts = *parts = false;
   mark_cone(check, value);
-  for (int i = 0; i < nodes->count && !found; i++) {
+  for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
     for (size_t k = 0; check->cone[nodes->at[i]] && node->op == OP_INPUT && k < sizeof fed / sizeof *fed; k++) {
-      found |= fed[k].counts && strcmp(node->text, fed[k].name) == 0;
+      const bool is = strcmp(node->text, fed[k].name) == 0;
+      *counts |= is && fed[k].counts;
+      *parts |= is && fed[k].parts;
+    }
+  }
+}
+
+// Is something in its cone of several samples, as groups of them are, whose positions are no multiple of the batch?
+static bool has_groups(Check *check, ValueId value) {
+  const AxisId batch = batch_axis(check);
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  bool found = false;
+  mark_cone(check, value);
+  for (int i = 0; i < nodes->count && batch >= 0 && !found; i++) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
+      const Samples of = samples_of(check->table, node->first_result + j);
+      found |= of.kind == SAMPLES_EACH && of.axis >= 0 &&
+               check->graph->axes.at[of.axis].size % check->graph->axes.at[batch].size != 0;
     }
   }
   return found;
+}
+
+static PlanWeighing weighing_of(Check *check, ValueId value) {
+  bool counts, parts;
+  find_counts(check, value, &counts, &parts);
+  const bool together = misfit(check, value) >= 0 || has_groups(check, value);
+  return parts || (counts && together) ? WEIGH_COUNTED : together ? WEIGH_BATCHES : WEIGH_SAMPLES;
 }
 
 // Says of each output how an evaluation weighs it.
@@ -173,9 +208,7 @@ static void weigh_outputs(Check *check) {
   for (int i = 0; i < nodes->count; i++) {
     Node *node = graph_node(check->graph, nodes->at[i]);
     if (node->op == OP_OUTPUT) {
-      node->integer = is_counted(check, node->operands[0])    ? WEIGH_COUNTED
-                      : misfit(check, node->operands[0]) >= 0 ? WEIGH_BATCHES
-                                                              : WEIGH_SAMPLES;
+      node->integer = weighing_of(check, node->operands[0]);
     }
   }
 }
@@ -379,16 +412,6 @@ static ValueId of_one_microbatch(Check *check, ValueId value) {
     }
   }
   return (ValueId)map_get_or(&made, (uint64_t)value, value);
-}
-
-static AxisId batch_axis(const Check *check) {
-  const Name batch = name_of(check->graph->names, "batch");
-  for (int i = 0; i < check->graph->axes.count; i++) {
-    if (check->table->cut[i] && check->graph->axes.at[i].name == batch) {
-      return i;
-    }
-  }
-  return -1;
 }
 
 // Is the last sample of the batch in this microbatch?

@@ -64,11 +64,12 @@ import std.nn;
 model told {
   axis batch, seq, vocab = 256, embed = 16;
   input tokens, targets: index(vocab)[batch, seq];
-  input share: real[batch, seq];
+  input share, mask: real[batch, seq];
   logits = linear(embedding(tokens over vocab to embed, name = table) over embed to vocab, name = head);
   ce = cross_entropy(logits, targets over vocab);
   loss = sum(ce * share);
   output plain = mean(ce);
+  output answered = mean(mask);
 }
 recipe told {
   model told();
@@ -82,15 +83,22 @@ EOF
 for batch in 1 6 64; do
   train chat.mdl --out "chat-$batch" --set batch=$batch
   expect 0 "$MDL" eval "chat-$batch" --json
-  said loss plain bits_per_byte > "of-$batch"
+  said loss plain bits_per_byte answered > "of-$batch"
   said windows tokens > "count-$batch"
 done
 for batch in 6 64; do
   same "windows and tokens" "$(cat count-1)" "$(cat count-$batch)"
-  for number in 1 2 3; do
+  for number in 1 2 3 4; do
     close "beside a mask, in batches of $batch" "$(sed -n ${number}p of-1)" "$(sed -n ${number}p of-$batch)"
   done
 done
+
+# Where the loss does not read the mask, its tokens and their bytes are all there are.
+sed -e '/loss = sum/d' -e 's/output plain = /loss = /' chat.mdl > all.mdl
+train all.mdl --out all --set batch=5
+expect 0 "$MDL" eval all --json
+same "all tokens" $(($(said windows) * 32)) "$(said tokens)"
+close "bits per byte of all of them" "$(said bits_per_byte)" "$(awk -v loss="$(said loss)" 'BEGIN { printf "%.9f", loss / log(2) }')"
 
 # A limit is of batches of the recipe, whatever microbatches an evaluation has of them.
 cat > plain.mdl << 'EOF'
@@ -113,6 +121,17 @@ for layout in single four; do
   train plain.mdl --out "limit-$layout" --layout $layout
   expect 0 "$MDL" eval "limit-$layout" --batches 2 --json
   same "windows of two batches under $layout" 16 "$(said windows)"
+done
+
+# What a run on several ranks evaluates is the loss that it was trained with: terms beside the cross entropy are seen in
+# resolved.mdl, too, which has the functions of the library.
+sed 's/  loss = mean(/  loss = 1e-4 * mean(z_loss(logits over vocab)) + mean(/' plain.mdl > terms.mdl
+echo 'layout both { mesh dp = 2; batch -> dp; }' >> terms.mdl
+for layout in single both; do
+  train terms.mdl --out "terms-$layout" --layout $layout
+  expect 0 "$MDL" eval "terms-$layout"
+  mentions out "and other terms"
+  expect 1 grep -q perplexity out
 done
 
 # Bits per byte are of the bytes that were evaluated, however long tokens are elsewhere, in text as in its tokens.
