@@ -54,6 +54,7 @@ static bool restore_compile(Restored *restored, const char *plan, bool decode, E
   PlanRun *run = &set->plans[0]->run;
   run->data_path = was.data_path;
   run->data_base = was.data_base;
+  run->data_given = was.data_given;
   return true;
 }
 

@@ -293,8 +293,15 @@ static const char *from_anywhere(Arena *arena, const char *path) {
   return path && realpath(*path ? path : ".", found) ? arena_format(arena, "%s", found) : path;
 }
 
+// What --data names: a file, or a pattern, which stays one.
+static const char *given_from_anywhere(Arena *arena, const char *given) {
+  char here[PATH_MAX];
+  const char *file = from_anywhere(arena, given);
+  return *file != '/' && getcwd(here, sizeof here) ? arena_format(arena, "%s/%s", here, file) : file;
+}
+
 // The same plans, which know the files of the run by absolute paths.
-static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
+static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data, const char *given) {
   PlanSet *placed = arena_copy(arena, set, sizeof *set);
   placed->plans = ARENA_ARRAY(arena, Plan *, set->count + 1);
   for (int i = 0; i < set->count; i++) {
@@ -304,6 +311,7 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
         of->tokenizer && strcmp(of->tokenizer, TOKENIZER_BYTES) != 0 && strcmp(of->tokenizer, TOKENIZER_NONE) != 0;
     of->data_path = data ? from_anywhere(arena, data) : of->data_path;
     of->data_base = from_anywhere(arena, of->data_base);
+    of->data_given = given ? given_from_anywhere(arena, given) : of->data_given;
     char tokenizer[PATH_MAX];
     if (file && data_place(of->tokenizer, of->data_base, tokenizer)) {
       of->tokenizer = arena_format(arena, "%s", tokenizer);
@@ -313,38 +321,35 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data) {
   return placed;
 }
 
-// The text of the plan, and behind it, so that its lines keep their numbers, data that it does not name: of --data.
-static bool write_resolved(const Run *run, const PlanSet *set, const char *data, Error *error) {
-  char path[IO_PATH_MAX], found[PATH_MAX], string[2 * PATH_MAX + 2];
-  const char *resolved = set->plans[0]->resolved;
+// The text of the plan, and behind it, so that its lines keep their numbers, what --data named.
+static bool write_resolved(const Run *run, const Plan *plan, Error *error) {
+  char path[IO_PATH_MAX], string[2 * PATH_MAX + 2];
+  const char *given = plan->run.data_given;
   Buffer text = {0};
-  buffer_text(&text, resolved ? resolved : "");
-  if (data && realpath(data, found) &&
-      !strstr(text.failed || !text.text ? "" : text.text, buffer_string(string, sizeof string, found))) {
-    buffer_format(&text, "\n// Data of the run: --data %s\n", buffer_string(string, sizeof string, found));
+  buffer_text(&text, plan->resolved ? plan->resolved : "");
+  if (given) {
+    buffer_format(&text, "\n// Data of the run: --data %s\n", buffer_string(string, sizeof string, given));
   }
   const bool done = text.failed ? error_set(error, 3, "no memory")
                                 : run_file(run, "resolved.mdl", path, error) &&
-                                      io_replace_file(NULL, path, text.text, text.length, error);
+                                      io_replace_file(NULL, path, text.text ? text.text : "", text.length, error);
   buffer_free(&text);
   return done;
 }
 
-bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error *error) {
+bool run_write_plan(const Run *run, const PlanSet *set, const char *data, const char *given, Error *error) {
   char path[IO_PATH_MAX];
-  if (!write_resolved(run, set, data, error)) {
-    return false;
-  }
   const char *why = NULL;
   Arena *arena = arena_create();
   if (!arena) {
     return error_set(error, 3, "no memory");
   }
-  bool done = run_file(run, "plan.mdlx", path, error);
+  const PlanSet *placed = set_placed(arena, set, data, given);
+  bool done = write_resolved(run, placed->plans[0], error) && run_file(run, "plan.mdlx", path, error);
   if (done && access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
     done = error_set(error, 1, "cannot write %s: it is not a file", path);
   }
-  if (done && !artefact_write(arena, set_placed(arena, set, data), path, &why)) {
+  if (done && !artefact_write(arena, placed, path, &why)) {
     done = error_set_plan(error, why);
   }
   arena_destroy(arena);

@@ -68,8 +68,8 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
 bool run_write_tuning(const Run *run, const char *text, Error *error);
 // resolved.mdl and plan.mdlx, which finds its data from anywhere. data: the file that was opened; NULL: those of a mix.
-// resolved.mdl names it in a comment where its text does not.
-bool run_write_plan(const Run *run, const PlanSet *set, const char *data, Error *error);
+// given: what --data named, which resolved.mdl has in a comment; NULL: what it named when the plan was written before.
+bool run_write_plan(const Run *run, const PlanSet *set, const char *data, const char *given, Error *error);
 void run_close(Run *run);
 
 #endif

@@ -254,8 +254,8 @@ static void code_program(Codec *codec, PlanProgram *program) {
 }
 
 static void code_run(Codec *codec, PlanRun *run) {
-  const char **words[] = {&run->model,     &run->recipe,    &run->layout,    &run->precision, &run->optimizer,
-                          &run->data_kind, &run->data_path, &run->data_base, &run->tokenizer};
+  const char **words[] = {&run->model,     &run->recipe,    &run->layout,    &run->precision,  &run->optimizer,
+                          &run->data_kind, &run->data_path, &run->data_base, &run->data_given, &run->tokenizer};
   for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
     code_string(codec, words[i]);
   }

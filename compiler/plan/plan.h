@@ -295,6 +295,7 @@ typedef struct {  // what the recipe says about a run, resolved
   const char *data_kind;       // "text"; "tokens", "tokens_u16", "tokens_u32"; "mix"
   const char *data_path;       // as written, relative to data_base; of a mix its sources (lang/settings_data.c)
   const char *data_base;       // directory of the text that named the data
+  const char *data_given;      // what --data named in its place, from anywhere; NULL: nothing
   const char *tokenizer;       // "bytes"; "none"; else a path as that of data
   double validation_fraction;  // the last part of the data, never trained on
   int64_t batch, sequence, steps, eval_every, save_every, log_every;

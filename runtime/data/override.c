@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/buffer.h"
 #include "runtime/data/files.h"
 #include "runtime/data/find.h"
+#include "runtime/data/foreign_text.h"
 #include "runtime/data/source.h"
 #include "runtime/data/token_file.h"
+#include "runtime/io.h"
 
 // The sources to train on.
 typedef struct {
@@ -65,13 +68,31 @@ static void replaced_add(Replaced *r, const SourceLine *line, const char *at, si
   r->count++;
 }
 
+// Is it packed, or something else that is neither a text nor bare tokens? What is called .bin may begin with anything.
+static bool is_foreign(const char *path, Error *error) {
+  char begin[FOREIGN_TEXT_LOOK];
+  const char *ending = strrchr(path, '.');
+  int64_t bytes;
+  int fd;
+  if (ending && strcmp(ending, ".bin") == 0) {
+    return false;
+  }
+  if (!io_open_sized(path, &fd, &bytes, error)) {
+    return true;
+  }
+  const size_t look = bytes < FOREIGN_TEXT_LOOK ? (size_t)bytes : FOREIGN_TEXT_LOOK;
+  const bool done = io_read(fd, path, 0, begin, look, error);
+  close(fd);
+  return !done || !foreign_text_check(path, begin, look, false, error);
+}
+
 // What is no regular file is an error of whoever reads it.
 static bool look_at(const char *path, bool *told, bool *nul, Error *error) {
   struct stat info;
   if (stat(path, &info) != 0) {
     return find_unreadable(DATA_FILE, path, error);
   }
-  return !S_ISREG(info.st_mode) || token_file_told(path, told, nul, error);
+  return !S_ISREG(info.st_mode) || (token_file_told(path, told, nul, error) && (*told || !is_foreign(path, error)));
 }
 
 // Does it say that it is a file of tokens? Of a pattern, one of its files. And does one have a NUL among its first
@@ -141,6 +162,10 @@ static bool put_file(Buffer *out, const Replaced *r, const char *file, const Dat
 bool override_describe(const DataOptions *options, char **described, Error *error) {
   char found[PATH_MAX];
   const char *const file = realpath(options->file, found) ? found : options->file;
+  if (strpbrk(file, "\t\n")) {  // which end what a table says of a source
+    return error_set(error, 1, "a file with a tab or a new line in its name cannot stand in the place of a mix: %s",
+                     file);
+  }
   Replaced replaced = {.count = 0};
   Buffer text = {0}, others = {0};
   SourceLine line;

@@ -81,7 +81,7 @@ static bool source_doubt(const Data *data, int first, int *count, Buffer *lines,
     }
     buffer_text(lines, part->path);
     if (*count > 1) {
-      buffer_format(lines, " and the %d files of its pattern behind it", *count - 1);
+      buffer_format(lines, " and %d more of its pattern", *count - 1);
     }
     buffer_text(lines, all > MOST   ? ", so that no document ends there\n"
                        : *count > 1 ? ", so that each of them is one document\n"

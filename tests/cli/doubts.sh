@@ -246,7 +246,7 @@ separated 'text("long.txt", separator = "==end;")' ""
 separated 'text("text.txt", separator = none)' ""
 separated 'text("text.txt")' ""
 separated 'text("split/part-*", separator = "==end;")' ""
-separated 'text("split/part-*", separator = "==the end;")' 'the separator "==the end;" occurs nowhere in split/part-aa and the 2 files of its pattern behind it'
+separated 'text("split/part-*", separator = "==the end;")' 'the separator "==the end;" occurs nowhere in split/part-aa and 2 more of its pattern'
 separated 'tokens("bytes.bin", tokenizer = bytes, separator = 7)' "the separator, token 7, occurs nowhere in bytes.bin"
 separated 'tokens("bytes.bin", tokenizer = bytes, separator = 10)' ""
 separated 'mix(a = text("text.txt"), b = 0.5 * text("text.txt", separator = "=="))' 'the separator "==" occurs nowhere in text.txt'

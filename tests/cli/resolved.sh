@@ -18,6 +18,13 @@ train "$SMALL" --steps 2 --out given --set batch=2 --data other.txt
 same "the last line" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
 expect 0 "$MDLC" fmt --check given/resolved.mdl
 expect 0 "$MDL" train given --resume --steps 3
+cp other.txt more.txt
+expect 0 "$MDL" train given --resume --steps 4 --data "$PWD/other.txt"
+train "$SMALL" --steps 2 --out pattern --set batch=2 --data '*.txt'
+same "the last line of a pattern" "// Data of the run: --data \"$PWD/*.txt\"" "$(tail -n 1 pattern/resolved.mdl)"
+sed 's/  data text(\(.*\));/  data mix(a = 0.5 * text(\1), b = 0.5 * text("other.txt"));/' "$SMALL" | sed "s,../../LICENSE,$ROOT/LICENSE," > mixed.mdl
+train mixed.mdl --steps 2 --out mixed --set batch=2 --data more.txt
+same "the last line in the place of a mix" "// Data of the run: --data \"$PWD/more.txt\"" "$(tail -n 1 mixed/resolved.mdl)"
 same "the last line, later" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
 
 # What --set changes in the layout stands there as well.
