@@ -4,7 +4,8 @@
 
 #include "runtime/device.h"
 
-// Asked by a process of its own. 0: none that can be used, `error` says why.
+// Asked by a process of its own; by this one where that cannot, as when CUDA is in use here. 0: none that can be used,
+// `error` says why.
 int cuda_count_apart(Error *error);
 
 #endif
