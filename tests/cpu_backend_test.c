@@ -194,6 +194,7 @@ static void sums_with_infinities(void **state) {
         made_output(&m, KERNEL_STORE, TYPE_F32, LEVEL_ROW, made_emit(&m, KERNEL_ROW_SUM, LEVEL_ROW, x, -1, -1));
     bench_add_kernel(m.bench, m.kernel, m.place);
     char *after = bench_run_threads(m.bench);
+    in = (float *)bench_at(m.bench, m.place[0]);  // more places may have moved it
     for (int c = 0; c < COLUMNS; c++) {
       assert_true(same_sum(element_at(TYPE_F32, after + m.place[column].offset, c), sum_of(in + c, ROWS, COLUMNS)));
     }

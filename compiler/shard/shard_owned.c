@@ -129,9 +129,26 @@ bool shard_owner_apart(const Shard *s, const Node *node, int owner) {
 }
 
 // Is the result made of the choices that the owner's index makes, and of nothing that stands beside them?
-static bool is_of_choice(const Shard *s, ValueId value, int owner) {
+static bool is_known_of(const Shard *s, ValueId value, int choice) {
+  return value < s->limit && choices_of(&s->choices, value).choice == choice;
+}
+
+// What was made here, a sum of other terms for one (shard_sums.c), is where all that it is made of is.
+static bool is_of_choice(Shard *s, ValueId value, int owner) {
   const int choice = s->owners.at[owner - 1].choice;
-  return choice == 0 || value >= s->limit || choices_of(&s->choices, value).choice == choice;
+  if (choice == 0 || value < s->limit) {
+    return choice == 0 || is_known_of(s, value, choice);
+  }
+  const Node *node = graph_producer(s->graph, value);
+  bool all = true;
+  for (int i = 0; i < node->operand_count && all; i++) {
+    const Held held = held_of(s, node->operands[i]);
+    all = is_known_of(s, node->operands[i], choice);
+    for (int m = 0; m < GRAPH_MAX_MESH; m++) {
+      all |= held.owner[m] == owner;
+    }
+  }
+  return all;
 }
 
 // Does it do for each position what it does, whatever the others are?
