@@ -234,6 +234,26 @@ static bool mask_any(Ends *e, NodeId id, const MadeOf *operands) {
   return beside && any;
 }
 
+// What makes such a value of zeros beside something else, as a quotient does, is given ones instead: nobody reads it.
+static void leave_poles(Ends *e, NodeId id, const MadeOf *operands, MadeOf made) {
+  const Node *node = graph_node(e->graph, id);
+  bool beside = false, any = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Node *maker = graph_producer(e->graph, node->operands[i]);
+    beside = beside || (!operands[i].choice && !(maker && op_leaf(maker->op) && !op_given(maker->op)));
+    any = any || operands[i].content == PADDING_ANY;
+  }
+  for (int i = 0; made.content == PADDING_ANY && beside && !any && i < graph_node(e->graph, id)->operand_count; i++) {
+    const ValueId operand = graph_node(e->graph, id)->operands[i];
+    if (operands[i].choice && element_type_floating(graph_value(e->graph, operand)->type)) {
+      graph_follow(e->graph, graph_node(e->graph, id));
+      const ValueId one = where_kept(e, operands[i].choice, operand, 1);
+      choices_note(&e->choices, graph_producer(e->graph, one));
+      graph_node(e->graph, id)->operands[i] = one;
+    }
+  }
+}
+
 static void visit(Ends *e, NodeId id) {
   const Node *node = graph_node(e->graph, id);
   MadeOf *operands = ARENA_ARRAY(e->c->arena, MadeOf, node->operand_count + 1);
@@ -245,6 +265,10 @@ static void visit(Ends *e, NodeId id) {
     made = choices_infer(&e->choices, graph_node(e->graph, id), operands);
   }
   if (made.choice && !op_chosen(graph_node(e->graph, id)->op) && mask_any(e, id, operands)) {
+    read_operands(e, graph_node(e->graph, id), operands);
+  }
+  if (made.choice && !op_chosen(graph_node(e->graph, id)->op)) {
+    leave_poles(e, id, operands, made);
     read_operands(e, graph_node(e->graph, id), operands);
   }
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
