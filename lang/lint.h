@@ -29,6 +29,9 @@ bool lint_number(const Graph *graph, ValueId value, double *number);
 // from a softmax or `logsumexp`.
 int lint_entropy_sign(const Elaborator *e, ValueId value);
 
+// Is it log(sum(exp(x))), or log(sum(exp(x - m))) + m? NULL is not.
+bool lint_logsumexp(const Graph *graph, const Node *node);
+
 // Says in the elaborator what the loss is in.
 void lint_unit(Elaborator *e, ValueId loss);
 

@@ -281,15 +281,6 @@ static bool is_made_by(const Graph *graph, const Node *node, const char *functio
   return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, function) == 0;
 }
 
-// log(sum(exp(...))), with what was taken off before added again or not.
-static bool is_logsumexp(const Graph *graph, const Node *node) {
-  const Node *sum = node && node->op == OP_LOG ? graph_producer(graph, node->operands[0]) : NULL;
-  const Node *exp = sum && sum->op == OP_SUM ? graph_producer(graph, sum->operands[0]) : NULL;
-  return (exp && exp->op == OP_EXP) || (node && node->op == OP_ADD &&
-                                        (is_logsumexp(graph, graph_producer(graph, node->operands[0])) ||
-                                         is_logsumexp(graph, graph_producer(graph, node->operands[1]))));
-}
-
 int lint_entropy_sign(const Elaborator *e, ValueId value) {
   const Graph *graph = e->graph;
   bool picked = false;
@@ -301,7 +292,7 @@ int lint_entropy_sign(const Elaborator *e, ValueId value) {
   for (int i = 0; node && node->op == OP_SUB && i < 2; i++) {
     bool chosen = picked || is_made_by(graph, node, "cross_entropy");
     behind_picks(graph, node->operands[i], &chosen);
-    if (chosen && is_logsumexp(graph, graph_producer(graph, node->operands[1 - i]))) {
+    if (chosen && lint_logsumexp(graph, graph_producer(graph, node->operands[1 - i]))) {
       return i == 0 ? -1 : 1;
     }
   }

@@ -71,6 +71,23 @@ static bool is_picked_from(const Node *node) {
   return node->op == OP_LOG || node->op == OP_TO_REAL || is_passed(node);
 }
 
+// exp(x), of log(sum(exp(x))).
+static const Node *exp_of(const Graph *graph, const Node *log) {
+  const Node *sum = log && log->op == OP_LOG ? graph_producer(graph, log->operands[0]) : NULL;
+  const Node *exp = sum && sum->op == OP_SUM ? graph_producer(graph, sum->operands[0]) : NULL;
+  return exp && exp->op == OP_EXP ? exp : NULL;
+}
+
+bool lint_logsumexp(const Graph *graph, const Node *node) {
+  bool found = exp_of(graph, node) != NULL;
+  for (int i = 0; node && node->op == OP_ADD && i < 2 && !found; i++) {
+    const Node *exp = exp_of(graph, graph_producer(graph, node->operands[i]));
+    const Node *sub = exp ? graph_producer(graph, exp->operands[0]) : NULL;
+    found = sub && sub->op == OP_SUB && sub->operands[1] == node->operands[1 - i];
+  }
+  return found;
+}
+
 bool lint_in_nats(Graph *graph, ValueId loss) {
   return lint_finds(graph, loss, is_logarithm, is_passed) && lint_finds(graph, loss, picks_tokens, is_picked_from);
 }

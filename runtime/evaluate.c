@@ -22,8 +22,10 @@ typedef struct {
 } Weights;
 
 static void number_add(Shown *shown, const Weights *weights, double counted) {
-  const double weight[] = {
-      [WEIGH_SAMPLES] = weights->samples, [WEIGH_BATCHES] = weights->batches, [WEIGH_COUNTED] = counted};
+  const double weight[] = {[WEIGH_SAMPLES] = weights->samples,
+                           [WEIGH_ANSWERS] = weights->samples,
+                           [WEIGH_BATCHES] = weights->batches,
+                           [WEIGH_COUNTED] = counted};
   const bool had = isinf(shown->value) && weights->again;
   if (weight[shown->weighing] != 0 && !had) {  // else there may be no number
     shown->sum += shown->value * weight[shown->weighing];
@@ -83,7 +85,7 @@ static bool windows_add(Evaluating *e, int64_t first, int64_t count, Error *erro
 
 static void number_begin(Evaluating *e, Shown *shown) {
   shown->sum = shown->weight = 0;
-  e->exact |= shown->weighing == WEIGH_SAMPLES;
+  e->exact |= shown->weighing == WEIGH_SAMPLES || shown->weighing == WEIGH_ANSWERS;
 }
 
 static void number_end(Shown *shown) {

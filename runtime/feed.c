@@ -81,7 +81,7 @@ struct Feed {
   int64_t bytes;        // of text, of what was validated with last; -1: not known
   int64_t bound;        // tokens must be below it, which the data does not know; 0: it does
   bool masks, flagged;  // there is an input for which flags are read
-  bool answers;         // and the loss is a mean over targets that it counts
+  bool answers;         // and the loss is of targets that it counts
   int microbatches;     // that the program multiplies sums over its rows by
   int32_t *windows;     // rows x (sequence + 1)
   uint8_t *flags;       // the same
@@ -208,7 +208,7 @@ static bool columns_set(Feed *feed, const PlanSet *set, ProgramKind program, Err
   for (int s = 0; s < set->count; s++) {
     const PlanProgram *of = &set->plans[s]->programs[program];
     const PlanOutput *loss = session_output(set->plans[s], program, "loss");
-    feed->answers |= loss && loss->weighing == WEIGH_COUNTED;
+    feed->answers |= loss && (loss->weighing == WEIGH_COUNTED || loss->weighing == WEIGH_ANSWERS);
     for (int i = 0; i < of->input_count; i++) {
       if (strcmp(of->inputs[i].name, "step") != 0 &&
           !column_set(feed, &feed->columns[feed->column_count++], set->plans[s], &of->inputs[i], error)) {

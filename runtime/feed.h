@@ -18,7 +18,7 @@ void feed_destroy(Feed *feed);
 int64_t feed_rows(const Feed *feed);      // of all slots together
 int64_t feed_sequence(const Feed *feed);  // positions of a row
 bool feed_masks(const Feed *feed);        // the program has a mask, so rows can be switched off
-bool feed_answers(const Feed *feed);      // and the loss is a mean over the targets that it counts
+bool feed_answers(const Feed *feed);      // and the loss is of the targets that it counts
 int64_t feed_counted(const Feed *feed);   // targets of the newest batch that the mask counts
 int64_t feed_bytes(const Feed *feed);     // of text, of these targets or of all, each window once; below 0: not known
 

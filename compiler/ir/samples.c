@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const Samples same = {SAMPLES_SAME, -1, -1, NULL}, sum = {SAMPLES_SUM, -1, -1, NULL};
 
@@ -397,15 +398,31 @@ static void infer_nodes(SamplesTable *t, const NodeList *nodes, const Samples *g
   }
 }
 
+// Which axis has the samples: as data feeds `tokens` (runtime/feed.c), rows come first where no axis is called batch.
+static AxisId find_rows(const Graph *graph) {
+  AxisId rows = -1;
+  for (int i = 0; i < graph->nodes.count && rows < 0; i++) {
+    const Node *node = graph_node(graph, i);
+    const Shape shape = node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
+    const bool tokens = node->op == OP_INPUT && strcmp(node->text, "tokens") == 0;
+    rows = tokens && shape.count == 2 ? shape.axis[0] : -1;
+  }
+  for (int i = graph->axes.count - 1; i >= 0; i--) {
+    rows = graph->axes.at[i].name == name_of(graph->names, "batch") ? i : rows;
+  }
+  return rows;
+}
+
 SamplesTable *samples_infer(Arena *arena, const Graph *graph, int slots, bool numbered, const Samples *given) {
   SamplesTable *t = ARENA_NEW(arena, SamplesTable);
   *t = (SamplesTable){
       .arena = arena, .graph = graph, .slots = slots, .numbered = numbered, .count = graph->values.count};
   t->values = ARENA_ARRAY(arena, Samples, t->count + 1);
   t->cut = ARENA_ARRAY(arena, bool, graph->axes.count + 1);
+  t->rows = find_rows(graph);
   for (int i = 0; i < graph->axes.count; i++) {
     const Axis *axis = &graph->axes.at[i];
-    t->cut[i] = slots > 1 ? axis->size != axis->global : axis->name == name_of(graph->names, "batch");
+    t->cut[i] = slots > 1 ? axis->size != axis->global : i == t->rows || axis->name == name_of(graph->names, "batch");
   }
   infer_nodes(t, &graph->regions.at[0].nodes, given);
   return t;

@@ -31,6 +31,7 @@ typedef struct SamplesTable {
   bool numbered;    // microbatches know which positions of the whole batch they have
   bool inside;      // of a composite
   bool *cut;        // by axis: a microbatch has a part of it
+  AxisId rows;      // the batch: of the axes that are so called, or the first of `tokens`; -1: a step has one sample
   Samples *values;  // by value
   int count;        // of them
 } SamplesTable;

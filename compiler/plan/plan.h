@@ -204,7 +204,8 @@ typedef struct {     // what the host writes before a program runs
 typedef enum {
   WEIGH_SAMPLES,  // a mean or a sum over samples: by samples, and some may be taken away again
   WEIGH_BATCHES,  // anything else that samples have together, such as their largest: never less than nothing
-  WEIGH_COUNTED,  // a mean over targets that an input says to count: by those
+  WEIGH_ANSWERS,  // the first, of what an input says which targets count
+  WEIGH_COUNTED,  // a mean over these targets: by them
 } PlanWeighing;
 
 typedef struct {     // what the host reads after it: whole, and the same on every rank that has it

@@ -178,28 +178,34 @@ static void find_counts(Check *check, ValueId value, bool *counts, bool *parts) 
   }
 }
 
-// Is something in its cone of several samples, as groups of them are, whose positions are no multiple of the batch?
+// Is something in its cone computed of several samples, as of groups of them, whose positions are no multiple of the
+// batch, and not by moves and sums alone?
 static bool has_groups(Check *check, ValueId value) {
-  const AxisId batch = batch_axis(check);
+  const AxisId rows = check->table->rows;
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
   bool found = false;
   mark_cone(check, value);
-  for (int i = 0; i < nodes->count && batch >= 0 && !found; i++) {
+  for (int i = 0; i < nodes->count && rows >= 0 && !found; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
-    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
+    const bool linear = node->operand_count == 1 && op_linear_in(node->op, 0);
+    for (int j = 0; check->cone[nodes->at[i]] && !linear && j < node->result_count; j++) {
       const Samples of = samples_of(check->table, node->first_result + j);
       found |= of.kind == SAMPLES_EACH && of.axis >= 0 &&
-               check->graph->axes.at[of.axis].size % check->graph->axes.at[batch].size != 0;
+               check->graph->axes.at[of.axis].size % check->graph->axes.at[rows].size != 0;
     }
   }
   return found;
 }
 
+// Without rows each sample is a batch of its own.
 static PlanWeighing weighing_of(Check *check, ValueId value) {
   bool counts, parts;
   find_counts(check, value, &counts, &parts);
-  const bool together = misfit(check, value) >= 0 || has_groups(check, value);
-  return parts || (counts && together) ? WEIGH_COUNTED : together ? WEIGH_BATCHES : WEIGH_SAMPLES;
+  const bool together = check->table->rows < 0 || misfit(check, value) >= 0 || has_groups(check, value);
+  return parts || (counts && together) ? WEIGH_COUNTED
+         : counts                      ? WEIGH_ANSWERS
+         : together                    ? WEIGH_BATCHES
+                                       : WEIGH_SAMPLES;
 }
 
 // Says of each output how an evaluation weighs it.

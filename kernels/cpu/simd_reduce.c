@@ -71,7 +71,7 @@ static void add_compensated(Real *total, Real *lost, const Real *x, int64_t n) {
   for (int64_t i = 0; i < n; i++) {
     const Real y = x[i] - lost[i], sum = total[i] + y;
     const Real less = (sum - total[i]) - y;
-    lost[i] = less == less ? less : 0;
+    lost[i] = less - less == 0 ? less : 0;  // 0 behind what is not finite
     total[i] = sum;
   }
 }

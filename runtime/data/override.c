@@ -86,29 +86,30 @@ static bool is_foreign(const char *path, Error *error) {
   return !done || !foreign_text_check(path, begin, look, false, error);
 }
 
-// What is no regular file is an error of whoever reads it.
-static bool look_at(const char *path, bool *told, bool *nul, Error *error) {
+// What is no regular file is an error of whoever reads it. alone: it can be nothing but tokens.
+static bool look_at(const char *path, bool alone, bool *told, bool *nul, Error *error) {
   struct stat info;
   if (stat(path, &info) != 0) {
     return find_unreadable(DATA_FILE, path, error);
   }
-  return !S_ISREG(info.st_mode) || (token_file_told(path, told, nul, error) && (*told || !is_foreign(path, error)));
+  return !S_ISREG(info.st_mode) ||
+         (token_file_told(path, told, nul, error) && (*told || alone || !is_foreign(path, error)));
 }
 
 // Does it say that it is a file of tokens? Of a pattern, one of its files. And does one have a NUL among its first
 // bytes, as no text does?
-static bool look(const char *path, const char *base, bool *told, bool *nul, Error *error) {
+static bool look(const char *path, const char *base, bool alone, bool *told, bool *nul, Error *error) {
   char found[PATH_MAX];
   Files files = {.count = 0};
   if (files_pattern(path, base)) {
     bool done = files_find(DATA_FILE, path, base, &files, error);
     for (int i = 0; done && i < files.count && !*told; i++) {
-      done = look_at(files.at[i], told, nul, error);
+      done = look_at(files.at[i], alone, told, nul, error);
     }
     files_free(&files);
     return done;
   }
-  return find_file(DATA_FILE, path, base, found, error) && look_at(found, told, nul, error);
+  return find_file(DATA_FILE, path, base, found, error) && look_at(found, alone, told, nul, error);
 }
 
 // The kind of a file in the place of several sources. A mix that names no tokenizer is of tokens alone.
@@ -117,7 +118,7 @@ static bool kind_find(const Replaced *r, const char *file, const char *tokenizer
   const char *const raw = r->typed && !r->types ? r->type : "tokens";
   const bool alone = strcmp(tokenizer, TOKENIZER_NONE) == 0;
   bool told = false, nul = false;
-  if (!look(file, base, &told, &nul, error)) {
+  if (!look(file, base, alone, &told, &nul, error)) {
     return false;
   }
   *kind = told ? "tokens" : alone ? raw : r->tokens && r->typed && nul ? raw : "text";

@@ -93,6 +93,14 @@ for batch in 6 64; do
   done
 done
 
+# Rows of another name are rows, too.
+sed -e 's/axis batch, seq, /axis rows, seq, /; s/\[batch, seq\]/[rows, seq]/; s/  batch = 1;/  rows = 5;/' chat.mdl > rows.mdl
+train rows.mdl --out rows
+expect 0 "$MDL" eval rows --json
+for number in 1 2 3 4; do
+  close "with rows of another name" "$(sed -n ${number}p of-1)" "$(said loss plain bits_per_byte answered | sed -n ${number}p)"
+done
+
 # Where the loss does not read the mask, its tokens and their bytes are all there are.
 sed -e '/loss = sum/d' -e 's/output plain = /loss = /' chat.mdl > all.mdl
 train all.mdl --out all --set batch=5
