@@ -11,7 +11,7 @@
 #include "compiler/ir/kernel.h"
 #include "compiler/ir/types.h"
 
-enum { PLAN_VERSION = 26, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 27, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
 enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
