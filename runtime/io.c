@@ -308,6 +308,18 @@ bool io_open_sized(const char *path, int *fd, int64_t *bytes, Error *error) {
   return open_regular(path, O_RDONLY, fd, bytes, error);
 }
 
+bool io_read_begin(const char *path, void *to, size_t size, size_t *got, Error *error) {
+  int64_t bytes;
+  int fd;
+  if (!io_open_sized(path, &fd, &bytes, error)) {
+    return false;
+  }
+  *got = (uint64_t)bytes < size ? (size_t)bytes : size;
+  const bool done = io_read(fd, path, 0, to, *got, error);
+  close(fd);
+  return done;
+}
+
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error) {
   int fd;
   int64_t bytes;

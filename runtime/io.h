@@ -57,6 +57,8 @@ bool io_read(int fd, const char *path, int64_t offset, void *data, size_t size, 
 bool io_open(const char *path, int flags, int *fd, Error *error);
 // The same of a file that is read, and how many bytes it has.
 bool io_open_sized(const char *path, int *fd, int64_t *bytes, Error *error);
+// Its first bytes, `size` at most. *got: how many.
+bool io_read_begin(const char *path, void *to, size_t size, size_t *got, Error *error);
 // The whole file, NUL-terminated, on the heap; at most `limit` bytes.
 bool io_read_file(const char *path, size_t limit, char **text, size_t *size, Error *error);
 // A whole file by temporary file, fsync and rename.

@@ -81,15 +81,9 @@ bool fingerprint_file(const char *path, uint64_t *print, Error *error) {
 static bool is_model(const char *path, bool *model, Error *error) {
   enum { LOOK = 16 };
   char begin[LOOK];
-  int64_t bytes;
-  int fd;
-  if (!io_open_sized(path, &fd, &bytes, error)) {
-    return false;
-  }
-  const size_t length = bytes < LOOK ? (size_t)bytes : LOOK;
-  const bool done = io_read(fd, path, 0, begin, length, error);
+  size_t length;
+  const bool done = io_read_begin(path, begin, LOOK, &length, error);
   *model = done && sentence_looks(begin, length);
-  close(fd);
   return done;
 }
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/buffer.h"
 #include "runtime/data/files.h"
@@ -72,18 +71,9 @@ static void replaced_add(Replaced *r, const SourceLine *line, const char *at, si
 static bool is_foreign(const char *path, Error *error) {
   char begin[FOREIGN_TEXT_LOOK];
   const char *ending = strrchr(path, '.');
-  int64_t bytes;
-  int fd;
-  if (ending && strcmp(ending, ".bin") == 0) {
-    return false;
-  }
-  if (!io_open_sized(path, &fd, &bytes, error)) {
-    return true;
-  }
-  const size_t look = bytes < FOREIGN_TEXT_LOOK ? (size_t)bytes : FOREIGN_TEXT_LOOK;
-  const bool done = io_read(fd, path, 0, begin, look, error);
-  close(fd);
-  return !done || !foreign_text_check(path, begin, look, false, error);
+  size_t look;
+  return !(ending && strcmp(ending, ".bin") == 0) && !(io_read_begin(path, begin, sizeof begin, &look, error) &&
+                                                       foreign_text_check(path, begin, look, false, error));
 }
 
 // What is no regular file is an error of whoever reads it. alone: it can be nothing but tokens.

@@ -257,15 +257,8 @@ bool token_file_told(const char *path, bool *told, bool *nul, Error *error) {
   uint8_t begin[SAMPLE_NUL];
   struct stat info;
   int32_t first = 0;
-  int64_t bytes;
-  int fd;
-  if (!io_open_sized(path, &fd, &bytes, error)) {
-    return false;
-  }
-  const size_t look = bytes < SAMPLE_NUL ? (size_t)bytes : SAMPLE_NUL;
-  const bool done = io_read(fd, path, 0, begin, look, error);
-  close(fd);
-  if (!done) {
+  size_t look;
+  if (!io_read_begin(path, begin, SAMPLE_NUL, &look, error)) {
     return false;
   }
   memcpy(&first, begin, look < sizeof first ? 0 : sizeof first);
