@@ -4,7 +4,7 @@
 enum { CONTENTS = 4 };  // more than PaddingContent has
 
 Choices choices_create(Arena *arena, const Graph *graph) {
-  return (Choices){.arena = arena, .graph = graph, .made = map_create(arena)};
+  return (Choices){.arena = arena, .graph = graph, .made = map_create(arena), .real = map_create(arena)};
 }
 
 static void put(Choices *choices, ValueId value, MadeOf made) {
@@ -37,6 +37,12 @@ bool choices_apart(const Choices *choices, const Node *node, int choice) {
   const bool does = op_reduction(node->op) || op_moves(node->op) || op_linear(node->op) || op_bilinear(node->op);
   return node->result_count == 1 && choices_full(choices, node->first_result, choice) &&
          (op_elementwise(node->op) || (does && apart));
+}
+
+// Has it, or lacks it only some of, the positions? Then it is theirs, where a parameter is of all of them.
+static bool is_of_positions(const Choices *choices, ValueId value, int choice) {
+  const Shape shape = graph_shape(choices->graph, value), positions = positions_of(choices, choice);
+  return shape_common(shape, &positions).count > 0;
 }
 
 // Of an operand: what is made of no choice may be any number.
@@ -91,6 +97,9 @@ static int choice_of(const Node *node, const MadeOf *operands) {
 
 MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *operands) {
   const MadeOf none = {0, PADDING_ANY};
+  if (node->result_count == 1 && map_get_or(&choices->real, (uint64_t)node->first_result, 0)) {
+    return none;
+  }
   for (int i = 0; op_indexes(node->op) && i < choices->limited.count; i++) {  // outside all of these give 0
     if (node->operands[node->operand_count - 1] == choices->limited.at[i] &&
         choices_full(choices, node->first_result, i + 1)) {
@@ -109,9 +118,10 @@ MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *ope
   bool beside = false;
   for (int i = 0; i < node->operand_count; i++) {
     contents[i] = operands[i].choice ? PADDING_ZERO : content_of(choices, node->operands[i], operands[i]);
-    beside = beside || (!operands[i].choice && choices_full(choices, node->operands[i], choice));
+    beside = beside || (!operands[i].choice && is_of_positions(choices, node->operands[i], choice));
   }
-  if (beside && result_of(choices, node, position, contents) != PADDING_ZERO) {
+  const PaddingContent left = beside ? result_of(choices, node, position, contents) : PADDING_ZERO;
+  if (left == PADDING_FINITE) {  // a number that stays; what is none, as a quotient by the choice, goes with it
     return none;
   }
   for (int i = 0; i < node->operand_count; i++) {
@@ -133,13 +143,53 @@ void choices_note(Choices *choices, const Node *node) {
   }
 }
 
-void choices_walk(Choices *choices, RegionId region) {
+static void note_all(Choices *choices, RegionId region) {
   const NodeList *nodes = &choices->graph->regions.at[region].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(choices->graph, nodes->at[i]);
     choices_note(choices, node);
     if (op_body(node->op)) {
-      choices_walk(choices, node->region);
+      note_all(choices, node->region);
     }
   }
+}
+
+// Does the node leave out what is at positions whose choice is left out?
+static bool leaves_out(const Choices *choices, const Node *node, int choice) {
+  const bool indexes =
+      op_indexes(node->op) && node->operands[node->operand_count - 1] == choices->limited.at[choice - 1];
+  return indexes || (node->result_count == 1 && choices_of(choices, node->first_result).choice == choice);
+}
+
+// Notes the values of a region whose numbers are read where the choice is left out: what is not 0 there is real, as a
+// sum of gradients is to which what stands beside the choice has given a constant. Are there new ones?
+static bool note_real(Choices *choices, RegionId region) {
+  const NodeList *nodes = &choices->graph->regions.at[region].nodes;
+  bool found = false;
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(choices->graph, nodes->at[i]);
+    for (int j = 0; j < node->operand_count; j++) {
+      const ValueId value = node->operands[j];
+      const MadeOf made = choices_of(choices, value);
+      if (made.choice && made.content != PADDING_ZERO &&
+          element_type_floating(graph_value(choices->graph, value)->type) && !leaves_out(choices, node, made.choice)) {
+        map_put(&choices->real, (uint64_t)value, true);
+        put(choices, value, (MadeOf){0});
+        found = true;
+      }
+    }
+    found = (op_body(node->op) && note_real(choices, node->region)) || found;
+  }
+  return found;
+}
+
+void choices_walk(Choices *choices, RegionId region) {
+  do {
+    Map *made = &choices->made;
+    *made = map_create(choices->arena);
+    for (int i = 0; i < choices->limited.count; i++) {
+      put(choices, choices->limited.at[i], (MadeOf){i + 1, PADDING_FINITE});
+    }
+    note_all(choices, region);
+  } while (note_real(choices, region));
 }

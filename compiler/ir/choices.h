@@ -2,8 +2,8 @@
 //
 // A choice is what an index that was limited (limit.c) says at one position. Products with the matrices of that index
 // are made of it, and what it looks up; so is what is computed from these for each position alone, together with what
-// is the same at many positions, such as parameters. It ends where positions meet: in a sum over them, or a move along
-// them; and where numbers of each position stand beside it, such as a residual that is added.
+// has no axis of the positions, such as parameters. It ends where positions meet: in a sum over them, or a move along
+// them; and where numbers of positions, or of many of them, stand beside it, such as a residual that is added.
 #ifndef MDL_COMPILER_IR_CHOICES_H
 #define MDL_COMPILER_IR_CHOICES_H
 
@@ -19,6 +19,7 @@ typedef struct {
   const Graph *graph;
   ValueList limited;  // indices
   Map made;           // value to what it is made of
+  Map real;           // values that are read as more than this: see choices_walk
 } Choices;
 
 Choices choices_create(Arena *arena, const Graph *graph);
@@ -36,6 +37,8 @@ bool choices_apart(const Choices *choices, const Node *node, int choice);
 MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *operands);
 
 void choices_note(Choices *choices, const Node *node);  // infers and remembers
-void choices_walk(Choices *choices, RegionId region);   // notes all nodes of a region and of those inside of it
+// Notes all nodes of a region and of those inside of it. A number that is read where its choice is left out, by what is
+// made of no choice, is made of none itself if it is not 0 there.
+void choices_walk(Choices *choices, RegionId region);
 
 #endif
