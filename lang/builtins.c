@@ -325,7 +325,9 @@ BUILTIN(builtin_draw) {
   map_put(&e->draws, map_key(salted), drawn + 1);
   key = mix_word(key, (uint64_t)drawn);
   NodeInit init = {NODE_INIT, .axes = axes, .integer = (int64_t)key, .text = salted};
-  return object_value(graph_add1(e->graph, normal ? OP_NORMAL : OP_UNIFORM, init, step_value(e)), ast->span);
+  return object_value(
+      graph_add1(e->graph, normal ? OP_NORMAL : OP_UNIFORM, init, initialiser ? step_value(e) : draw_value(e)),
+      ast->span);
 }
 
 // fan_in(), fan_out(): sizes before and after the `;` of the parameter being initialised.

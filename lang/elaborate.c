@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "compiler/plan/numbers.h"
 #include "lang/foreign.h"
 #include "lang/lint.h"
 #include "lang/selector_names.h"
@@ -62,7 +63,12 @@ ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Sh
 }
 
 ValueId step_value(Elaborator *e) {
-  return leaf(e, OP_INPUT, name_of(e->names, "step"), TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
+  return leaf(e, OP_INPUT, name_of(e->names, INPUT_STEP), TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
+}
+
+ValueId draw_value(Elaborator *e) {
+  const Name name = name_of(e->names, e->training ? INPUT_STEP : INPUT_DRAW);
+  return leaf(e, OP_INPUT, name, TYPE_INT, -1, (Shape){0}, ROLE_INPUT);
 }
 
 // Inputs and outputs are what the runtime hands over in each step.

@@ -273,6 +273,7 @@ Frame *frame_push(Elaborator *e, FrameKind kind, const Ast *function, Name prefi
 void frame_pop(Elaborator *e);
 void settings_names(Elaborator *e, Frame *frame);  // entries of the recipe as variables
 ValueId step_value(Elaborator *e);
+ValueId draw_value(Elaborator *e);  // which random numbers are drawn: in a training step those of its number
 Object make_persistent(Elaborator *e, Persistent persistent, const Ast *random, const Ast *constant);
 ValueId leaf(Elaborator *e, Op op, Name name, ElementType type, AxisId bound, Shape shape, Role role);
 

@@ -6,6 +6,8 @@
 
 #include "lang/updates.h"
 
+#include "compiler/plan/numbers.h"
+
 static bool rule_selects(const Elaborator *e, const OptimizerRule *rule, const Persistent *parameter) {
   const SelectorPlace place = {.scope = parameter->scope, .tensor = parameter->name};
   for (int i = 0; i < rule->selectors->count; i++) {
@@ -424,7 +426,7 @@ void assign_optimizer_groups(Elaborator *e) {
 
 // The step that the forward asked for may be gone, with a dropout that nothing used: then it is asked for again.
 static void forget_removed_step(Elaborator *e) {
-  const uint64_t key[] = {map_key(name_of(e->names, "step")), OP_INPUT};
+  const uint64_t key[] = {map_key(name_of(e->names, INPUT_STEP)), OP_INPUT};
   ValueId step = (ValueId)map_get_bytes_or(&e->leaves, key, sizeof key, -1);
   const NodeList *nodes = &e->graph->regions.at[0].nodes;
   for (int i = 0; step >= 0 && i < nodes->count; i++) {

@@ -535,6 +535,7 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
            files_load(session, &states, path, optimizer, root, frozen, error) && session_refresh(session, error);
     states_close(&states);
   }
+  session->step = done ? facts->step : 0;
   arena_destroy(arena);
   json_decref(root);
   return outcome(done, facts, error);

@@ -19,6 +19,7 @@ typedef struct {
 // `shown`, where it is not NULL, gets the means of outputs of that program: as the loss, of batches by their windows.
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
                   Error *error);
+bool evaluate_has(const Shown *shown);  // had it a number in one of the batches?
 
 // "nats per token", "a sum over the tokens of a batch", "without a unit" or "nats per token and other terms".
 const char *evaluate_unit(LossUnit unit);

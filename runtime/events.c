@@ -203,7 +203,7 @@ bool events_line(Events *events, const MetricsLine *line, Error *error) {
   }
   line_shown(&records, now, line->step, &line->shown);
   line_shown(&records, now, line->step, &line->measures);
-  if (isfinite(line->val_loss)) {
+  if (!isnan(line->val_loss)) {
     line_shown(&records, now, line->step, &line->sets);
     line_shown(&records, now, line->step, &line->validated);
   }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/plan/numbers.h"
 #include "runtime/data/chat.h"
 #include "runtime/element.h"
 
@@ -210,7 +211,7 @@ static bool columns_set(Feed *feed, const PlanSet *set, ProgramKind program, Err
     const PlanOutput *loss = session_output(set->plans[s], program, "loss");
     feed->answers |= loss && (loss->weighing == WEIGH_COUNTED || loss->weighing == WEIGH_ANSWERS);
     for (int i = 0; i < of->input_count; i++) {
-      if (strcmp(of->inputs[i].name, "step") != 0 &&
+      if (!input_is_number(of->inputs[i].name) &&
           !column_set(feed, &feed->columns[feed->column_count++], set->plans[s], &of->inputs[i], error)) {
         return false;
       }

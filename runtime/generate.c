@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compiler/plan/numbers.h"
 #include "runtime/element.h"
 #include "runtime/feed.h"
 #include "runtime/generate_chat.h"
@@ -71,7 +72,7 @@ bool generate_possible(const PlanSet *set) {
     const PlanProgram *program = &plan->programs[PROGRAM_GENERATE];
     for (int j = 0; j < program->input_count; j++) {
       const char *name = program->inputs[j].name;
-      if (strcmp(name, "tokens") != 0 && strcmp(name, "step") != 0 && strcmp(name, "last") != 0) {
+      if (strcmp(name, "tokens") != 0 && !input_is_number(name) && strcmp(name, "last") != 0) {
         return false;
       }
     }
@@ -183,7 +184,7 @@ static bool scorer_run(const Scorer *s, Generator *g, int64_t first, int64_t cou
     }
   }
   return write_number(session, s->position, first, error) && write_number(session, s->last, count - 1, error) &&
-         session_run(session, s->kind, 1, error);
+         session_score(session, s->kind, first + count, error);
 }
 
 // Scores of what follows the `count`-th token of those that the program was run on are in g->scores.

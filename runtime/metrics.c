@@ -59,6 +59,7 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
     }
     MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss"),
                           json_is_number(json_object_get(line, "save_ms"))};
+    point.val_loss = json_is_null(json_object_get(line, "val_loss")) ? INFINITY : point.val_loss;
     json_decref(line);
     if (point.step <= (double)last) {
       if (!point_add(metrics, point)) {
@@ -199,7 +200,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   if (line->precision) {
     buffer_format(&text, ",\"precision\":\"%.200s\"", line->precision);
   }
-  if (isfinite(line->val_loss)) {
+  if (!isnan(line->val_loss)) {
     write_number(&text, numbers[last].key, numbers[last].value, numbers[last].places);
     write_shown(&text, &line->sets);
     write_shown(&text, &line->validated);

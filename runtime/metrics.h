@@ -7,18 +7,19 @@
 #include "runtime/io.h"
 #include "runtime/shown.h"
 
-typedef struct {  // a NaN is written as null, and left out for val_loss and `validated`; vectors are arrays
+typedef struct {  // what is not finite is written as null, a val_loss of NaN is left out, and `validated`; vectors are
+                  // arrays
   int64_t step;
   double loss, grad_norm, lr;
   int64_t tokens;
   double tokens_per_s, step_ms, tflops, mfu;
   int64_t memory_bytes, skipped;
   double save_ms, save_wait_ms;  // that saves since the line before took, and that training waited for them; 0: none
-  double val_loss;
-  const char *precision;      // of this step, where the run changes it; else NULL
-  ShownList shown, measures;  // outputs of the text in this step; what the compiler adds to them
-  ShownList sets;             // validation losses of sources that have names: `val_loss.` and the name
-  ShownList validated;        // outputs of the text over the windows that val_loss is of
+  double val_loss;               // NaN: nothing was validated; infinite, too, where that gave no number
+  const char *precision;         // of this step, where the run changes it; else NULL
+  ShownList shown, measures;     // outputs of the text in this step; what the compiler adds to them
+  ShownList sets;                // validation losses of sources that have names: `val_loss.` and the name
+  ShownList validated;           // outputs of the text over the windows that val_loss is of
 } MetricsLine;
 
 // A number of a line, as both metrics.jsonl and the events have it.
@@ -35,7 +36,7 @@ extern const char *const metrics_keys[];  // of a line, whatever the text says; 
 int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]);
 
 typedef struct {
-  double step, loss, val_loss;  // NaN: not there
+  double step, loss, val_loss;  // NaN: not there; an infinite val_loss: no number
   bool saved;                   // a save ended between the line before and this one
 } MetricsPoint;
 

@@ -7,7 +7,7 @@ Patience patience_of(const Metrics *metrics) {
   Patience found = {.best = NAN};
   for (int64_t i = 0; i < metrics->count; i++) {
     const MetricsPoint *point = &metrics->points[i];
-    if (!isfinite(point->val_loss)) {
+    if (isnan(point->val_loss)) {
       continue;
     }
     // Lines of metrics that were read have losses as short as fp32 allows: what differs less is the same.

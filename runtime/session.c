@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/units.h"
+#include "compiler/plan/numbers.h"
 #include "runtime/crew.h"
 #include "runtime/element.h"
 #include "runtime/processes.h"
@@ -190,10 +191,11 @@ int session_measures(const Session *session, const char **names, int most) {
   return names_of(session, PROGRAM_TRAIN, is_measure, names, most);
 }
 
-static bool step_write(Session *session, int64_t rank, ProgramKind program, int64_t step, Error *error) {
+static bool number_write(Session *session, int64_t rank, ProgramKind program, const char *name, int64_t value,
+                         Error *error) {
   const Plan *plan = session_plan(session, rank);
-  const PlanInput *input = session_input(plan, program, "step");
-  int32_t number = (int32_t)step;
+  const PlanInput *input = session_input(plan, program, name);
+  int32_t number = (int32_t)value;
   int slots = !input ? 0 : input->place.slot_stride ? plan->programs[program].slots : 1;
   for (int slot = 0; slot < slots; slot++) {
     int64_t offset = input->place.offset + slot * input->place.slot_stride;
@@ -290,7 +292,7 @@ static bool step_program(Session *session, int64_t step, ProgramKind *program, E
   return true;
 }
 
-bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error) {
+static bool submit(Session *session, ProgramKind program, int64_t step, int64_t draw, Error *error) {
   if (!session_has(session, program)) {
     return error_set(error, 1, "the plan has no program '%s'", program_kind_name(program));
   }
@@ -299,13 +301,24 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
     return false;
   }
   for (int64_t rank = 0; rank < session->ranks; rank++) {
-    if (!step_write(session, rank, program, step, error)) {
+    if (!number_write(session, rank, program, INPUT_STEP, step, error) ||
+        !number_write(session, rank, program, INPUT_DRAW, draw, error)) {
       return false;
     }
   }
   return session->processes ? processes_run(session->processes, program, error)
          : session->crew    ? crew_run(session->crew, program, error)
                             : session->backend->run(session->device, program, error);
+}
+
+bool session_submit(Session *session, ProgramKind program, int64_t step, Error *error) {
+  session->step = program == PROGRAM_TRAIN ? step : session->step;
+  return submit(session, program, step, step, error);
+}
+
+bool session_score(Session *session, ProgramKind program, int64_t draw, Error *error) {
+  return submit(session, program, session->step > 0 ? session->step : 1, draw, error) &&
+         session_wait(session, 0, error);
 }
 
 bool session_scalar(Session *session, ProgramKind program, const char *name, double *value, Error *error) {

@@ -18,6 +18,7 @@ typedef struct {
   void *single;
   const char *trunk;  // where frozen parameters are that a checkpoint leaves out; NULL: where it says
   bool warm;          // histories of scales are known to hold numbers: no cold training step is run any longer
+  int64_t step;       // that was run last, or after which what it holds was saved
 } Session;
 
 typedef struct {
@@ -58,6 +59,9 @@ bool session_submit(Session *session, ProgramKind program, int64_t step, Error *
 bool session_refresh(Session *session, Error *error);
 bool session_wait(Session *session, int behind, Error *error);
 int session_ahead(const Session *session);
+// Runs a program that does not train: its input "step" is the last step of training, 1 before the first, and its random
+// numbers are those of the number `draw`.
+bool session_score(Session *session, ProgramKind program, int64_t draw, Error *error);
 
 const PlanInput *session_input(const Plan *plan, ProgramKind program, const char *name);    // or NULL
 const PlanOutput *session_output(const Plan *plan, ProgramKind program, const char *name);  // or NULL

@@ -10,7 +10,9 @@ typedef struct {
   int index, of;  // the number is that of a vector of so many, which stand one after the other; of 0: it is one alone
   double value;   // NaN: not known
   PlanWeighing weighing;
-  double sum, weight;  // over batches of an evaluation
+  bool has[WEIGHINGS];                       // terms of an evaluation that are weighed in this way
+  bool apart;                                // these terms are weighed in several ways: outputs of their own have them
+  double sum[WEIGHINGS], weight[WEIGHINGS];  // over batches of an evaluation
 } Shown;
 
 typedef struct {

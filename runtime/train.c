@@ -68,13 +68,13 @@ static bool trainer_report(Trainer *t, Error *error) {
   if (evaluates && !trainer_evaluate(t, error)) {
     return false;
   }
-  const bool line = logs || isfinite(t->line.val_loss);
+  const bool line = logs || !isnan(t->line.val_loss);
   if (!trainer_record(t, line, error)) {
     return false;
   }
   t->interval_seconds = line ? 0 : t->interval_seconds;
   t->interval_steps = line ? 0 : t->interval_steps;
-  if (isfinite(t->line.val_loss)) {
+  if (!isnan(t->line.val_loss)) {
     trainer_patience(t);
   }
   return true;

@@ -20,7 +20,7 @@ static bool evaluate(Trainer *t, Error *error) {
   }
   t->cut = interrupt_requested();
   if (!t->cut) {
-    t->line.val_loss = all.loss;
+    t->line.val_loss = isfinite(all.loss) || all.tokens == 0 ? all.loss : INFINITY;
     progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
     for (int i = 0; i < t->line.sets.count; i++) {
       t->line.sets.at[i].value = of->result[i].loss;
@@ -65,7 +65,7 @@ static double step_loss(const Metrics *metrics, int64_t step, double *val_loss) 
   *val_loss = NAN;
   for (int64_t i = metrics->count - 1; i >= 0 && (int64_t)metrics->points[i].step == step; i--) {
     loss = isfinite(metrics->points[i].loss) ? metrics->points[i].loss : loss;
-    *val_loss = isfinite(metrics->points[i].val_loss) ? metrics->points[i].val_loss : *val_loss;
+    *val_loss = !isnan(metrics->points[i].val_loss) ? metrics->points[i].val_loss : *val_loss;
   }
   return loss;
 }
@@ -89,7 +89,7 @@ bool trainer_make_up(Trainer *t, Error *error) {
   if (t->saved != line->step || line->step == 0 || !trainer_evaluates(t, line->step)) {
     return true;
   }
-  if (isfinite(val_loss)) {  // a run that was killed behind that line may not have saved it
+  if (!isnan(val_loss)) {  // a run that was killed behind that line may not have saved it
     line->val_loss = val_loss;
     const bool done = best_again(t, error);
     line->val_loss = NAN;

@@ -37,7 +37,7 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
   double sum = 0;
   int counted = 0;
   const int outputs = shown ? shown->count : 0;
-  double *means = calloc((size_t)outputs + 1, sizeof *means);
+  double *means = calloc(2 * (size_t)outputs + 1, sizeof *means), *sets = means + outputs;
   if (!means) {
     return error_set(error, 3, "no memory for %d outputs", outputs);
   }
@@ -49,8 +49,9 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
       return false;
     }
     one->loss = units_plain(one->loss);
-    for (int k = 0; one->tokens > 0 && k < outputs; k++) {
-      means[k] += shown->at[k].value;
+    for (int k = 0; k < outputs; k++) {
+      means[k] += evaluate_has(&shown->at[k]) ? shown->at[k].value : 0;
+      sets[k] += evaluate_has(&shown->at[k]);
     }
     sum += one->tokens > 0 ? one->loss : 0;
     counted += one->tokens > 0;
@@ -62,7 +63,7 @@ bool validation_run(Validation *validation, Session *session, int64_t limit, Sho
     all->seconds += one->seconds;
   }
   for (int k = 0; k < outputs; k++) {
-    shown->at[k].value = counted > 0 ? units_plain(means[k] / counted) : NAN;
+    shown->at[k].value = sets[k] > 0 ? units_plain(means[k] / sets[k]) : NAN;
   }
   free(means);
   all->loss = counted > 0 ? units_plain(sum / counted) : NAN;

@@ -18,7 +18,7 @@ void validation_close(Validation *validation);
 int64_t validation_limit(const Plan *plan, int64_t batches);
 // evaluate_run of each, `limit` batches of each; `all` is what they are together: the mean of their losses, each
 // counted once but for those without an answer in these batches (tokens 0), and sums. `shown`, where it is not NULL,
-// gets the means of outputs in the same way.
+// gets the means of outputs, of the sources that have any (evaluate_has).
 bool validation_run(Validation *validation, Session *session, int64_t limit, ShownList *shown, Evaluation *all,
                     Error *error);
 // Does one of the windows that these would read have an answer? Where a model counts all targets, every window does.

@@ -5,6 +5,7 @@
 #include "compiler/grad/backward.h"
 #include "compiler/ir/samples.h"
 #include "compiler/pass/compilation.h"
+#include "compiler/plan/numbers.h"
 
 typedef struct {
   Compilation *c;
@@ -95,7 +96,7 @@ void forward_paths(Compilation *c) {
 // --- what they depend on ---
 
 static bool is_data(const Node *node) {
-  return node->op == OP_INPUT && strcmp(node->text, "step") != 0;
+  return node->op == OP_INPUT && !input_is_number(node->text);
 }
 
 // A value that was made smaller and repeated has its path twice, and so has one that is 0 where a capacity leaves out

@@ -81,6 +81,10 @@ bool op_given(Op op) {
   return has(op, LEAF) && has(op, DECLARED);
 }
 
+bool op_draws(Op op) {
+  return has(op, RANDOM);
+}
+
 bool op_cheap(Op op) {
   return has(op, ELEMENTWISE | RANDOM);
 }

@@ -22,6 +22,7 @@ bool op_of(const char *text, Op *op);
 // What follows from several of them.
 bool op_free(Op op);     // constants and positions: made again wherever they are used
 bool op_given(Op op);    // leaves that are no such: inputs and tensors
+bool op_draws(Op op);    // random numbers
 bool op_cheap(Op op);    // may be computed again rather than kept
 bool op_copies(Op op);   // each number of its result is one of an operand, in some format, or a constant
 bool op_fusable(Op op);  // runs in kernels with others

@@ -437,6 +437,11 @@ bool samples_adds(const Node *node, int at) {
   return rule == samples_add || rule == samples_concat || (rule == samples_where && at > 0);
 }
 
+bool samples_alike(const Node *node) {
+  SamplesRule *const rule = rules[node->op];
+  return node->operand_count == 1 && op_linear_in(node->op, 0) && rule != samples_around;
+}
+
 bool samples_known(Op op) {
   return rules[op] != samples_later;
 }

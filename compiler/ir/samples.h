@@ -47,6 +47,9 @@ Samples samples_of(const SamplesTable *table, ValueId value);
 // among them where the result is a sum?
 bool samples_adds(const Node *node, int at);
 
+// Does it move or sum the elements of its operand, all alike?
+bool samples_alike(const Node *node);
+
 // False for the ops that later passes make, of which nothing is known here.
 bool samples_known(Op op);
 

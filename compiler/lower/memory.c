@@ -8,6 +8,7 @@
 #include "compiler/lower/lower.h"
 
 #include "base/integer.h"
+#include "compiler/plan/numbers.h"
 #include "compiler/plan/operands.h"
 #include "compiler/plan/rates.h"
 
@@ -283,7 +284,7 @@ static int64_t place_host(Lower *l) {
   bool *placed = ARENA_ARRAY(l->c->arena, bool, l->buffers.count + 1);
   int64_t end = 0;
   for (int i = 0; i < l->inputs.count; i++) {
-    if (strcmp(l->inputs.at[i].name, "step") == 0) {
+    if (strcmp(l->inputs.at[i].name, INPUT_STEP) == 0) {
       place_on_host(l, placed, l->inputs.at[i].place.slot_stride, &end);
     }
   }

@@ -8,6 +8,7 @@
 #include "compiler/lower/lower.h"
 
 #include "base/integer.h"
+#include "compiler/plan/numbers.h"
 
 int64_t type_bytes(const Lower *l, ValueId value) {
   return element_type_bytes(graph_value(l->graph, value)->type);
@@ -317,7 +318,7 @@ void inputs_note(const Lower *l, Arena *arena, GivenInputs *given) {
   for (int i = 0; i < l->inputs.count; i++) {
     const PlanInput *input = &l->inputs.at[i];
     const MemoryBuffer *buffer = &l->buffers.at[input->place.slot_stride];
-    bool known = strcmp(input->name, "step") == 0;
+    bool known = input_is_number(input->name);
     for (int j = 0; j < given->count; j++) {
       known |= strcmp(given->at[j].input.name, input->name) == 0;
     }

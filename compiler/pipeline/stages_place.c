@@ -3,6 +3,8 @@
 
 #include "compiler/pipeline/stages_place.h"
 
+#include "compiler/plan/numbers.h"
+
 enum { PENDING = -2 };  // a stage that depends on those of what reads it
 
 static int natural_stage(const Placing *p, ScopeId scope) {
@@ -86,7 +88,7 @@ static int pack_stage(const Placing *p, const Node *node) {
 // Does the operation itself give another result in every microbatch?
 static bool varies(const Graph *graph, const Node *node) {
   if (node->op == OP_INPUT) {
-    return strcmp(node->text, "step") != 0;
+    return !input_is_number(node->text);
   }
   Shape shape = node->result_count ? graph_shape(graph, node->first_result) : (Shape){0};
   bool cut = false;

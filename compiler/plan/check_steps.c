@@ -3,11 +3,13 @@
 
 #include "compiler/plan/check.h"
 
+#include "compiler/plan/numbers.h"
+
 // But for the number of the step, which no data feeds: in whatever order.
 static bool has_inputs(const PlanProgram *program, const PlanProgram *other) {
   for (int i = 0; i < program->input_count; i++) {
     const PlanInput *a = &program->inputs[i];
-    bool same = strcmp(a->name, "step") == 0;
+    bool same = input_is_number(a->name);
     for (int j = 0; !same && j < other->input_count; j++) {
       const PlanInput *b = &other->inputs[j];
       same = strcmp(a->name, b->name) == 0 && a->type == b->type && a->axis_count == b->axis_count &&

@@ -283,3 +283,11 @@ const char *instruction_kind_name(InstructionKind kind) {
   };
   return (unsigned)kind < INSTRUCTION_KIND_COUNT ? names[kind] : "?";
 }
+
+const char *plan_weighing_name(PlanWeighing weighing) {
+  static const char *const names[] = {[WEIGH_SAMPLES] = "samples",
+                                      [WEIGH_BATCHES] = "batches",
+                                      [WEIGH_ANSWERS] = "answers",
+                                      [WEIGH_COUNTED] = "counted"};
+  return names[weighing];
+}

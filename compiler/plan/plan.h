@@ -11,7 +11,7 @@
 #include "compiler/ir/kernel.h"
 #include "compiler/ir/types.h"
 
-enum { PLAN_VERSION = 27, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
+enum { PLAN_VERSION = 28, PLAN_MAX_AXES = 16, PLAN_MAX_MESH = 8, PLAN_ALIGN = 256, PLAN_MAX_VALUES = 6 };
 enum { PLAN_MAX_ASIDE = 3, GEMM_MAX_BATCH = 4 };       // communicators beside arithmetic
 enum { PLAN_BLOCK = 64 };                              // positions of PROGRAM_PREFILL at most
 enum { PLAN_MAX_POLICIES = 4, PLAN_MAX_PHASES = 16 };  // precisions of one run, and how often they change
@@ -206,6 +206,7 @@ typedef enum {
   WEIGH_BATCHES,  // anything else that samples have together, such as their largest: never less than nothing
   WEIGH_ANSWERS,  // the first, of what an input says which targets count
   WEIGH_COUNTED,  // a mean over these targets: by them
+  WEIGHINGS
 } PlanWeighing;
 
 typedef struct {     // what the host reads after it: whole, and the same on every rank that has it
@@ -388,6 +389,10 @@ const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
 // Is it one of the largest numbers that a value rounded to 8 bits had in the last steps? 0: not known.
 bool plan_state_is_history(const PlanState *state);
+// The terms of an output that an evaluation weighs in one way are an output of this name, where it weighs others in
+// another.
+#define PLAN_TERMS "%s.%s"  // the name of the output, and:
+const char *plan_weighing_name(PlanWeighing weighing);
 // The training step under a precision of the run.
 ProgramKind plan_train_program(int policy, bool cold);
 int64_t program_block(ProgramKind kind);  // positions of a program that keeps keys and values; 0: of another

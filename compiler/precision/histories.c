@@ -6,6 +6,8 @@
 
 #include "compiler/precision/quantise.h"
 
+#include "compiler/plan/numbers.h"
+
 ValueId history_add(Graph *graph, const History *history) {
   const Shape shape = shape_of(graph_axis(graph, name_of(graph->names, "history"), history->length));
   Persistent made = {.name = history->name,
@@ -29,11 +31,12 @@ static ValueId input_step(Graph *graph) {
   const NodeList *nodes = &graph->regions.at[0].nodes;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(graph, nodes->at[i]);
-    if (node->op == OP_INPUT && strcmp(node->text, "step") == 0) {
+    if (node->op == OP_INPUT && strcmp(node->text, INPUT_STEP) == 0) {
       return node->first_result;
     }
   }
-  return graph_add0(graph, OP_INPUT, (NodeInit){NODE_INIT, .text = name_of(graph->names, "step"), .type = TYPE_INT});
+  return graph_add0(graph, OP_INPUT,
+                    (NodeInit){NODE_INIT, .text = name_of(graph->names, INPUT_STEP), .type = TYPE_INT});
 }
 
 // Is this step not skipped?

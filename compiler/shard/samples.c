@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "compiler/pass/compilation.h"
+#include "compiler/shard/weigh.h"
 
 typedef struct {
   Compilation *c;
@@ -19,10 +20,6 @@ typedef struct {
   bool *reported;  // by node
 } Check;
 
-static const Node *maker_of(const Check *check, ValueId value) {
-  return graph_producer(check->graph, value);
-}
-
 static bool is_model_state(const Graph *graph, const Node *node) {
   const Node *target = node->op == OP_ASSIGN ? graph_producer(graph, node->operands[0]) : NULL;
   return target && target->op == OP_STATE && graph_value(graph, target->first_result)->role == ROLE_STATE;
@@ -31,23 +28,6 @@ static bool is_model_state(const Graph *graph, const Node *node) {
 static StateCombine combine_of(const Graph *graph, const Node *assign) {
   const Persistent *state = graph_persistent(graph, graph_producer(graph, assign->operands[0])->text);
   return state ? state->combine : COMBINE_NONE;
-}
-
-// Marks what makes the value, of the nodes of the top region.
-static void mark_cone(Check *check, ValueId value) {
-  const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  check->cone = ARENA_ARRAY(check->c->arena, bool, check->graph->nodes.count + 1);
-  if (graph_value(check->graph, value)->node >= 0) {
-    check->cone[graph_value(check->graph, value)->node] = true;
-  }
-  for (int i = nodes->count - 1; i >= 0; i--) {
-    const Node *node = graph_node(check->graph, nodes->at[i]);
-    for (int j = 0; check->cone[nodes->at[i]] && j < node->operand_count; j++) {
-      if (maker_of(check, node->operands[j])) {
-        check->cone[graph_value(check->graph, node->operands[j])->node] = true;
-      }
-    }
-  }
 }
 
 // --- errors ---
@@ -109,7 +89,7 @@ static void report_mixed(const Check *check, NodeId id, const char *why, const P
 // What in the cone of a value mixes samples. `lately`: it may be computed after the microbatches.
 static void check_value(Check *check, ValueId value, bool lately, const char *use, const Persistent *state) {
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  mark_cone(check, value);
+  check->cone = weigh_cone(check->c, value);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
     for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count && !check->reported[nodes->at[i]]; j++) {
@@ -129,22 +109,6 @@ static bool is_loss(const Node *node) {
   return node->op == OP_OUTPUT && strcmp(node->text, "loss") == 0;
 }
 
-// The first operation behind which no mean over microbatches is the value of the batch; -1: there is none.
-static NodeId misfit(Check *check, ValueId value) {
-  const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  mark_cone(check, value);
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(check->graph, nodes->at[i]);
-    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
-      const Samples of = samples_of(check->table, node->first_result + j);
-      if (of.node == nodes->at[i] && (of.kind == SAMPLES_LATE || of.kind == SAMPLES_MIXED)) {
-        return nodes->at[i];
-      }
-    }
-  }
-  return -1;
-}
-
 static AxisId batch_axis(const Check *check) {
   const Name batch = name_of(check->graph->names, "batch");
   for (int i = 0; i < check->graph->axes.count; i++) {
@@ -153,70 +117,6 @@ static AxisId batch_axis(const Check *check) {
     }
   }
   return -1;
-}
-
-// Does an input reach it that says which targets count, or also one that shares these out over the batch?
-static void find_counts(Check *check, ValueId value, bool *counts, bool *parts) {
-  static const struct {
-    const char *name;
-    bool counts, parts;
-  } fed[] = {
-#define FED(name, meaning, token, counts, parts) {#name, counts, parts},
-#include "compiler/plan/fed.def"
-#undef FED
-  };
-  const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  *counts = *parts = false;
-  mark_cone(check, value);
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(check->graph, nodes->at[i]);
-    for (size_t k = 0; check->cone[nodes->at[i]] && node->op == OP_INPUT && k < sizeof fed / sizeof *fed; k++) {
-      const bool is = strcmp(node->text, fed[k].name) == 0;
-      *counts |= is && fed[k].counts;
-      *parts |= is && fed[k].parts;
-    }
-  }
-}
-
-// Is something in its cone computed of several samples, as of groups of them, whose positions are no multiple of the
-// batch, and not by moves and sums alone?
-static bool has_groups(Check *check, ValueId value) {
-  const AxisId rows = check->table->rows;
-  const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  bool found = false;
-  mark_cone(check, value);
-  for (int i = 0; i < nodes->count && rows >= 0 && !found; i++) {
-    const Node *node = graph_node(check->graph, nodes->at[i]);
-    const bool linear = node->operand_count == 1 && op_linear_in(node->op, 0);
-    for (int j = 0; check->cone[nodes->at[i]] && !linear && j < node->result_count; j++) {
-      const Samples of = samples_of(check->table, node->first_result + j);
-      found |= of.kind == SAMPLES_EACH && of.axis >= 0 &&
-               check->graph->axes.at[of.axis].size % check->graph->axes.at[rows].size != 0;
-    }
-  }
-  return found;
-}
-
-// Without rows each sample is a batch of its own.
-static PlanWeighing weighing_of(Check *check, ValueId value) {
-  bool counts, parts;
-  find_counts(check, value, &counts, &parts);
-  const bool together = check->table->rows < 0 || misfit(check, value) >= 0 || has_groups(check, value);
-  return parts || (counts && together) ? WEIGH_COUNTED
-         : counts                      ? WEIGH_ANSWERS
-         : together                    ? WEIGH_BATCHES
-                                       : WEIGH_SAMPLES;
-}
-
-// Says of each output how an evaluation weighs it.
-static void weigh_outputs(Check *check) {
-  const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  for (int i = 0; i < nodes->count; i++) {
-    Node *node = graph_node(check->graph, nodes->at[i]);
-    if (node->op == OP_OUTPUT) {
-      node->integer = weighing_of(check, node->operands[0]);
-    }
-  }
 }
 
 static void note_left_out(const Check *check, const Node *output, NodeId at) {
@@ -237,7 +137,8 @@ static void leave_out_outputs(Check *check) {
   int kept = 0;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
-    const NodeId at = node->op == OP_OUTPUT && !is_loss(node) ? misfit(check, node->operands[0]) : -1;
+    const NodeId at =
+        node->op == OP_OUTPUT && !is_loss(node) ? weigh_misfit(check->c, check->table, node->operands[0]) : -1;
     if (at >= 0) {
       note_left_out(check, node, at);
     } else {
@@ -311,7 +212,7 @@ static void postpone(Check *check) {
   bool *needed = ARENA_ARRAY(check->c->arena, bool, graph->nodes.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     if (graph_node(graph, nodes->at[i])->op == OP_OUTPUT) {
-      mark_cone(check, graph_node(graph, nodes->at[i])->operands[0]);
+      check->cone = weigh_cone(check->c, graph_node(graph, nodes->at[i])->operands[0]);
       for (int j = 0; j < graph->nodes.count; j++) {
         needed[j] |= check->cone[j];
       }
@@ -387,7 +288,7 @@ static ValueId of_one_microbatch(Check *check, ValueId value) {
   Graph *graph = check->graph;
   Map made = map_create(check->c->arena);
   const NodeList nodes = graph->regions.at[0].nodes;
-  mark_cone(check, value);
+  check->cone = weigh_cone(check->c, value);
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(graph, nodes.at[i]);
     if (!check->cone[nodes.at[i]]) {
@@ -560,7 +461,7 @@ bool pass_samples(Compilation *c) {
     }
     if (c->program == PROGRAM_EVALUATE) {
       check.table = samples_infer(c->arena, c->graph, 1, false, NULL);
-      weigh_outputs(&check);
+      weigh_outputs(c, check.table);
     }
     return true;
   }
@@ -568,7 +469,8 @@ bool pass_samples(Compilation *c) {
   check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);
   if (!training) {
     leave_out_outputs(&check);
-    weigh_outputs(&check);
+    weigh_outputs(c, check.table);
+    check.table = c->samples = samples_infer(c->arena, c->graph, slots, training, NULL);  // with their terms
   }
   bool good = (!training || has_batch(&check)) && check_effects(&check) && check_tensors(&check);
   if (good && training) {
