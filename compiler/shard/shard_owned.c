@@ -158,6 +158,19 @@ static bool is_by_positions(const Shard *s, const Node *node, int owner) {
                                         shard_owner_apart(s, node, owner);
 }
 
+// Is it a sum with what all ranks have of each position? That is read on by others, as a residual is: a partial sum
+// would make all of it one.
+static bool adds_beside(Shard *s, const Node *node, int owner, int mesh) {
+  const Shape positions = graph_shape(s->graph, s->owners.at[owner - 1].index);
+  bool beside = false;
+  for (int i = 0; i < node->operand_count && (node->op == OP_ADD || node->op == OP_SUB); i++) {
+    const Shape shape = graph_shape(s->graph, node->operands[i]);
+    const Held held = held_of(s, node->operands[i]);
+    beside |= shape_contains(&shape, &positions) && held.owner[mesh] == 0 && held.partial[mesh] == 0;
+  }
+  return beside;
+}
+
 // Has its axis parts over this mesh axis and those ahead of it over which the owner passes? Operands may be owned over
 // some of them each, and over no more than its axis divides by.
 static bool owner_divides(Shard *s, const int *passing, int owner, int mesh) {
@@ -174,7 +187,7 @@ int shard_owner_passes(Shard *s, const Node *node, const int *passing, int mesh)
     owner = held_of(s, node->operands[i]).owner[mesh];
   }
   const bool passes = owner && is_by_positions(s, node, owner) && is_wide(s, node->first_result, owner) &&
-                      is_of_choice(s, node->first_result, owner);
+                      is_of_choice(s, node->first_result, owner) && !adds_beside(s, node, owner, mesh);
   return passes && owner_divides(s, passing, owner, mesh) ? owner : 0;
 }
 
