@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/json_guard.h"
-
 // The bytes of the character that begins here; 0: none does.
 static size_t character(const char *text, size_t length) {
   for (size_t size = 1; size <= 4 && size <= length; size++) {
@@ -80,14 +78,15 @@ bool json_shorten(const char *text, Buffer *out) {
   return !out->failed;
 }
 
-bool json_line(FILE *out, json_t *line) {
-  char *text = json_dumped(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+bool json_line(FILE *out, const char *command, JsonMake *make, void *context) {
+  char *text = json_made(make, context, JSON_COMPACT | JSON_REAL_PRECISION(17));
   Buffer shown = {0};
-  json_decref(line);
   const bool done = text && json_shorten(text, &shown);
   if (done) {
     fprintf(out, "%s\n", shown.text);
     fflush(out);
+  } else {
+    fprintf(stderr, "%s: no memory for the line of --json\n", command);
   }
   buffer_free(&shown);
   json_guard_free(text);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "base/buffer.h"
+#include "base/json_guard.h"
 
 json_t *json_text(const char *text);  // bytes that are not UTF-8 become U+FFFD, each of them; NULL: null
 json_t *json_bytes(const char *text, size_t length);
@@ -15,6 +16,8 @@ json_t *json_finite(double number);  // NaN and infinities: null
 const char *json_shortest(char text[32], double number);
 // Adds what jansson has made with JSON_REAL_PRECISION(17), its real numbers in as few digits; false: out of memory.
 bool json_shorten(const char *text, Buffer *out);
-bool json_line(FILE *out, json_t *line);  // prints the object in one line and drops it; false: out of memory
+// Prints what `make` makes, in guarded work, in one line. False: out of memory, which is said on stderr behind
+// `command`.
+bool json_line(FILE *out, const char *command, JsonMake *make, void *context);
 
 #endif

@@ -117,7 +117,9 @@ bool json_guarded(void (*work)(void *context), void *context) {
 }
 
 void json_guard_free(void *text) {
-  guarded_release(text);
+  if (text) {  // else the guard may not be there yet
+    guarded_release(text);
+  }
 }
 
 typedef struct {

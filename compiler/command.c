@@ -49,7 +49,9 @@ int command_status(const Diag *diag) {
 
 void command_show(const CommandFlags *flags, const Diag *diag, FILE *out) {
   if (flags->diagnostics && strcmp(flags->diagnostics, "json") == 0) {
-    diag_print_json(diag, out);
+    if (!diag_print_json(diag, out)) {
+      fprintf(stderr, "no memory for the lines of --diagnostics json\n");
+    }
   } else {
     diag_print(diag, out, options_colour(out));
     if (diag_bug(diag)) {

@@ -1,4 +1,5 @@
 // mdlc.c: the program mdlc: tables of its commands, each a few calls of the compiler.
+#include <errno.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,7 +84,10 @@ static int check_main(Arena *arena, const void *values, const OptionList *argume
     }
     bool good = compile_check(arena, diag, &options);
     if (check->json) {
-      diag->no_memory |= !diag_print_lines(diag, stdout);
+      if (!diag_print_lines(diag, stdout)) {
+        fprintf(stderr, "mdlc check: no memory for the lines of --json\n");
+        diag->no_memory = true;
+      }
     } else if (!check->quiet) {
       command_show(&check->compile, diag, stderr);
     }
@@ -110,17 +114,25 @@ static bool compile_kernels(Arena *arena, PlanSet *set, const char *const *targe
   return true;
 }
 
-static json_t *compile_json(const Plan *plan, const char *out, int64_t instructions, int64_t peak, double seconds,
-                            double kernel_seconds) {
+typedef struct {
+  const Plan *plan;
+  const char *out;
+  int64_t instructions, peak;
+  double seconds, kernel_seconds;
+} CompileSaying;
+
+static json_t *compile_json(void *context) {
+  const CompileSaying *of = context;
+  const Plan *plan = of->plan;
   json_t *targets = json_array();
   for (int t = 0; t < plan->target_count; t++) {
     const PlanTarget *target = &plan->targets[t];
     json_array_append_new(targets, json_pack("{s:s, s:i, s:f}", "target", target->target, "kernels", target->count,
                                              "bytes", (double)plan_target_bytes(target)));
   }
-  return json_pack("{s:o, s:I, s:I, s:f, s:f, s:o}", "plan", json_text(out), "instructions", (json_int_t)instructions,
-                   "peak_bytes", (json_int_t)peak, "seconds", seconds, "kernel_seconds", kernel_seconds, "targets",
-                   targets);
+  return json_pack("{s:o, s:I, s:I, s:f, s:f, s:o}", "plan", json_text(of->out), "instructions",
+                   (json_int_t)of->instructions, "peak_bytes", (json_int_t)of->peak, "seconds", of->seconds,
+                   "kernel_seconds", of->kernel_seconds, "targets", targets);
 }
 
 static void compile_tell_kernels(const Plan *plan, double seconds) {
@@ -179,7 +191,7 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
   const double kernel_seconds = seconds_now() - start;
   if (!artefact_write(arena, set, compile->out, &why)) {
     fprintf(stderr, "mdlc: %s\n", why);
-    return STATUS_INPUT;
+    return strncmp(why, "no memory", 9) == 0 ? STATUS_MEMORY : STATUS_INPUT;
   }
   int64_t instructions = 0, peak = 0;  // of all stages; of the stage that has most
   for (int s = 0; s < set->count; s++) {
@@ -193,8 +205,8 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
     }
     peak = bytes > peak ? bytes : peak;
   }
-  if (compile->json &&
-      !json_line(stdout, compile_json(set->plans[0], compile->out, instructions, peak, seconds, kernel_seconds))) {
+  CompileSaying saying = {set->plans[0], compile->out, instructions, peak, seconds, kernel_seconds};
+  if (compile->json && !json_line(stdout, "mdlc compile", compile_json, &saying)) {
     return STATUS_MEMORY;
   }
   if (compile->json || compile->quiet) {
@@ -208,6 +220,11 @@ static int compile_main(Arena *arena, const void *values, const OptionList *argu
          units_bytes(memory, (double)peak), seconds);
   compile_tell_kernels(set->plans[0], kernel_seconds);
   return STATUS_DONE;
+}
+
+static int text_starved(const char *command) {
+  fprintf(stderr, "mdlc %s: no memory for its text\n", command);
+  return STATUS_MEMORY;
 }
 
 // The CUDA C of the plan of one rank.
@@ -248,7 +265,7 @@ static int print_main(Arena *arena, const void *values, const OptionList *argume
   }
   bool failed = text.failed;
   buffer_free(&text);
-  return failed ? STATUS_MEMORY : good ? STATUS_DONE : command_status(diag);
+  return failed ? text_starved("print") : good ? STATUS_DONE : command_status(diag);
 }
 
 typedef enum { RENDER_TEXT, RENDER_JSON, RENDER_PICTURE } Render;
@@ -279,8 +296,9 @@ static int write_svg(const Explain *explain, const char *path) {
   if (!good) {
     fprintf(stderr, "mdlc explain: %s\n", error.text);
   }
+  const bool starved = picture.failed || error.code == ENOMEM;
   buffer_free(&picture);
-  return good ? STATUS_DONE : STATUS_INPUT;
+  return good ? STATUS_DONE : starved ? STATUS_MEMORY : STATUS_INPUT;
 }
 
 static int explain_main(Arena *arena, const void *values, const OptionList *arguments) {
@@ -309,7 +327,7 @@ static int explain_main(Arena *arena, const void *values, const OptionList *argu
   }
   bool failed = text.failed;
   buffer_free(&text);
-  return failed ? STATUS_MEMORY : flags->svg ? write_svg(&explain, flags->svg) : STATUS_DONE;
+  return failed ? text_starved("explain") : flags->svg ? write_svg(&explain, flags->svg) : STATUS_DONE;
 }
 
 // Formats one file: in place, or from stdin to stdout for "-". *changed tells whether the text was another.

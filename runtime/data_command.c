@@ -90,6 +90,19 @@ static const char *template_read(Arena *arena, const char *text) {
   return made;
 }
 
+typedef struct {
+  const DataValues *data;
+  const MdlEncoded *result;
+} EncodeSaying;
+
+static json_t *encode_json(void *context) {
+  const EncodeSaying *saying = context;
+  const MdlEncoded *result = saying->result;
+  return json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(saying->data->out), "tokens",
+                   (json_int_t)result->tokens, "type", result->type, "documents", (json_int_t)result->documents,
+                   "text_bytes", (json_int_t)result->text_bytes, "ends", (int)result->ends, "seconds", result->seconds);
+}
+
 static int encode_main(Arena *arena, const void *values, const OptionList *arguments) {
   const DataValues *data = values;
   const char *template = NULL;
@@ -126,12 +139,8 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
     return report("encode", status, &error);
   }
   if (data->json) {
-    return json_line(stdout, json_pack("{s:o, s:I, s:s, s:I, s:I, s:b, s:f}", "file", json_text(data->out), "tokens",
-                                       (json_int_t)result.tokens, "type", result.type, "documents",
-                                       (json_int_t)result.documents, "text_bytes", (json_int_t)result.text_bytes,
-                                       "ends", (int)result.ends, "seconds", result.seconds))
-               ? STATUS_DONE
-               : STATUS_MEMORY;
+    EncodeSaying saying = {data, &result};
+    return json_line(stdout, "mdl data encode", encode_json, &saying) ? STATUS_DONE : STATUS_MEMORY;
   }
   if (data->quiet) {
     return STATUS_DONE;
@@ -156,6 +165,19 @@ static int encode_main(Arena *arena, const void *values, const OptionList *argum
   return STATUS_DONE;
 }
 
+typedef struct {
+  const DataValues *data;
+  const MdlTokenizerResult *result;
+} TokenizerSaying;
+
+static json_t *tokenizer_json_line(void *context) {
+  const TokenizerSaying *saying = context;
+  const MdlTokenizerResult *result = saying->result;
+  return json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(saying->data->out), "tokens",
+                   (json_int_t)result->tokens, "text_bytes", (json_int_t)result->text_bytes, "pieces",
+                   (json_int_t)result->pieces, "seconds", result->seconds);
+}
+
 static int tokenizer_main(Arena *arena, const void *values, const OptionList *arguments) {
   (void)arena;
   const DataValues *data = values;
@@ -178,11 +200,8 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
     return report("train-tokenizer", status, &error);
   }
   if (data->json) {
-    return json_line(stdout, json_pack("{s:o, s:I, s:I, s:I, s:f}", "file", json_text(data->out), "tokens",
-                                       (json_int_t)result.tokens, "text_bytes", (json_int_t)result.text_bytes, "pieces",
-                                       (json_int_t)result.pieces, "seconds", result.seconds))
-               ? STATUS_DONE
-               : STATUS_MEMORY;
+    TokenizerSaying saying = {data, &result};
+    return json_line(stdout, "mdl data train-tokenizer", tokenizer_json_line, &saying) ? STATUS_DONE : STATUS_MEMORY;
   }
   if (data->quiet) {
     return STATUS_DONE;

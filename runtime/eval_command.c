@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/json.h"
-#include "base/json_guard.h"
 #include "base/plain.h"
 #include "runtime/evaluate.h"
 #include "runtime/mdl.h"
@@ -44,7 +43,15 @@ static void eval_keep(void *context, const char *name, double value) {
   outputs->at = longer;
 }
 
-static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs) {
+typedef struct {
+  const MdlEvaluation *result;
+  const EvalOutputs *outputs;
+} EvalSaying;
+
+static json_t *eval_json(void *context) {
+  const EvalSaying *saying = context;
+  const MdlEvaluation *result = saying->result;
+  const EvalOutputs *outputs = saying->outputs;
   json_t *values = json_object();
   for (int i = 0; i < outputs->count; i++) {
     json_object_set_new(values, outputs->at[i].name, json_finite(outputs->at[i].value));
@@ -63,17 +70,6 @@ static json_t *eval_json(const MdlEvaluation *result, const EvalOutputs *outputs
                    json_text(result->data), "held_out", result->held_out, "trained", (int)result->trained, "changed",
                    (int)result->changed, "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens,
                    "seconds", result->seconds, "outputs", values, "sets", sets);
-}
-
-typedef struct {
-  const MdlEvaluation *result;
-  const EvalOutputs *outputs;
-  json_t *made;
-} EvalSaying;
-
-static void eval_work(void *context) {
-  EvalSaying *saying = context;
-  saying->made = eval_json(saying->result, saying->outputs);
 }
 
 static bool in_nats(const MdlEvaluation *result) {
@@ -163,7 +159,7 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
   }
   if (eval->json) {
     EvalSaying saying = {.result = &result, .outputs = &outputs};
-    return json_guarded(eval_work, &saying) && json_line(stdout, saying.made) ? STATUS_DONE : STATUS_MEMORY;
+    return json_line(stdout, "mdl eval", eval_json, &saying) ? STATUS_DONE : STATUS_MEMORY;
   }
   printf("step           %lld\n", (long long)result.step);
   print_measures(&result);

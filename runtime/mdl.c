@@ -75,20 +75,26 @@ typedef struct {
   FILE *out;
   int begun;  // texts so far
   bool json, chat;
+  bool starved;        // no memory for a text, which was said
   const char *prompt;  // of the newest, and its text, where they are printed as JSON
   Buffer text;
 } Printer;
+
+static json_t *generate_json(void *context) {
+  const Printer *printer = context;
+  return printer->text.failed
+             ? NULL
+             : json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
+                         json_bytes(printer->text.text ? printer->text.text : "", printer->text.length));
+}
 
 // Prints the text that is whole now.
 static bool generate_flush(Printer *printer) {
   if (!printer->json || printer->begun == 0) {
     return true;
   }
-  const bool done =
-      !printer->text.failed &&
-      json_line(printer->out,
-                json_pack("{s:o, s:o}", "prompt", json_text(printer->prompt), "text",
-                          json_bytes(printer->text.text ? printer->text.text : "", printer->text.length)));
+  const bool done = json_line(printer->out, "mdl generate", generate_json, printer);
+  printer->starved |= !done;
   buffer_free(&printer->text);
   return done;
 }
@@ -191,7 +197,7 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
     return report(&error);
   }
   if (printer.json) {
-    return generate_flush(&printer) ? STATUS_DONE : STATUS_MEMORY;
+    return !printer.starved && generate_flush(&printer) ? STATUS_DONE : STATUS_MEMORY;
   }
   fputs("\n", stdout);
   return STATUS_DONE;

@@ -176,6 +176,18 @@ static bool train_options_fit(const TrainValues *train) {
   return !why;
 }
 
+typedef struct {
+  const MdlTrainResult *result;
+  bool interrupted;
+} TrainSaying;
+
+static json_t *train_json(void *context) {
+  const TrainSaying *saying = context;
+  return json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(saying->result->run), "step",
+                   (json_int_t)saying->result->step, "loss", json_finite(saying->result->loss), "val_loss",
+                   json_finite(saying->result->val_loss), "interrupted", (int)saying->interrupted);
+}
+
 int train_main(Arena *arena, const void *values, const OptionList *arguments) {
   const TrainValues *train = values;
   MdlPlan *plan = NULL;
@@ -221,10 +233,9 @@ int train_main(Arena *arena, const void *values, const OptionList *arguments) {
   MdlStatus done = mdl_train(plan, &options, &result, &error);
   mdl_plan_close(plan);
   train_report(&error);
+  TrainSaying saying = {&result, done == MDL_INTERRUPTED};
   if (train->json && (done == MDL_DONE || done == MDL_INTERRUPTED) &&
-      !json_line(stdout, json_pack("{s:o, s:I, s:o, s:o, s:b}", "run", json_text(result.run), "step",
-                                   (json_int_t)result.step, "loss", json_finite(result.loss), "val_loss",
-                                   json_finite(result.val_loss), "interrupted", done == MDL_INTERRUPTED))) {
+      !json_line(stdout, "mdl train", train_json, &saying)) {
     return STATUS_MEMORY;
   }
   return (int)done;

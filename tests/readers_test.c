@@ -332,6 +332,16 @@ static void expect_json(json_t *value, const char *wanted) {
 }
 
 // Text that is no UTF-8 is shown as far as it can be, and what is no number as none.
+static json_t *line_make(void *context) {
+  (void)context;
+  return json_pack("{s:f}", "x", 0.1);
+}
+
+static json_t *line_unmade(void *context) {
+  (void)context;
+  return NULL;
+}
+
 static void test_lines_of_json(void **state) {
   const World *world = *state;
   char path[IO_PATH_MAX], line[64] = "";
@@ -346,12 +356,16 @@ static void test_lines_of_json(void **state) {
   path_in(world, path, "out");
   FILE *out = fopen(path, "w+");
   assert_non_null(out);
-  assert_true(json_line(out, json_pack("{s:f}", "x", 0.1)));
-  assert_false(json_line(out, NULL));
-  json_t *object = json_pack("{s:i}", "y", 2);
-  fail_in = 1;
-  assert_false(json_line(out, object));  // no memory for it
-  fail_in = 0;
+  for (int n = 1;; n++) {
+    fail_in = n;
+    const bool done = json_line(out, "test", line_make, NULL), reached = fail_in == 0;
+    fail_in = 0;
+    assert_int_equal(done, !reached);  // no memory for it, which is said
+    if (!reached) {
+      break;
+    }
+  }
+  assert_false(json_line(out, "test", line_unmade, NULL));
   rewind(out);
   assert_int_equal(fread(line, 1, sizeof line - 1, out), 10);
   assert_string_equal(line, "{\"x\":0.1}\n");

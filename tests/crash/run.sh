@@ -47,6 +47,23 @@ JSON
     echo 'data text("short.txt", tokenizer = bytes); batch = 1; seq = 8; steps = 1; optimizer sgd(lr = constant(1e-2)); }'
   } > wide.mdl
   expect 0 "$MDL" train wide.mdl --recipe own --device cpu --out wide
+  # Nor is a line of --json left out without a word, by whatever command.
+  starved_lines() {  # COMMAND...: with each of its last allocations missing, which are those of its line
+    expect 0 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_COUNT=made "$@"
+    for ((number = $(cat made); number > 0 && number > $(cat made) - 40; number--)); do
+      status=0
+      LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number "$@" > out 2> err || status=$?
+      case $status in
+        0) grep -q '^{.*}$' out || die "$*: without allocation $number there is no line" ;;
+        3) grep -q "memory" err || die "$*: without allocation $number it does not say why" ;;
+        *) die "$*: without allocation $number: status $status: $(cat err)" ;;
+      esac
+    done
+  }
+  starved_lines "$MDL" data encode short.txt -o lines.bin --json
+  starved_lines "$MDL" data train-tokenizer short.txt -o lines.json --vocab 260 --json
+  starved_lines "$MDLC" compile "$SMALL" -o lines.mdlx --json
+  starved_lines "$MDL" eval wide --device cpu --json
   expect 0 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_COUNT=made "$MDL" convert wide --to hf -o hf --shard 1
   for ((number = $(cat made); number > $(cat made) - 300; number -= 3)); do
     status=0
