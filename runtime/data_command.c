@@ -206,8 +206,9 @@ static int tokenizer_main(Arena *arena, const void *values, const OptionList *ar
   if (data->quiet) {
     return STATUS_DONE;
   }
-  printf("%s: %lld tokens from %s of text, %lld different words; %.1f s\n", data->out, (long long)result.tokens,
-         units_bytes(bytes, (double)result.text_bytes), (long long)result.pieces, result.seconds);
+  printf("%s: %lld tokens from %s of text, %lld different word%s; %.1f s\n", data->out, (long long)result.tokens,
+         units_bytes(bytes, (double)result.text_bytes), (long long)result.pieces, result.pieces == 1 ? "" : "s",
+         result.seconds);
   if (result.tokens < data->vocabulary) {
     printf("note: fewer than the %lld that were asked for: no further pair of tokens occurs twice\n",
            (long long)data->vocabulary);

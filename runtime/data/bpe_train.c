@@ -12,7 +12,7 @@
 #include "runtime/data/tokenizer.h"
 #include "runtime/data/utf8.h"
 
-enum { BYTES = 256, LEAST_VOCABULARY = 258, MOST_VOCABULARY = 1 << 20, LONGEST_PIECE = 1024 };
+enum { BYTES = 256, LEAST_VOCABULARY = 258, MOST_VOCABULARY = 1 << 20 };
 
 static const char end_text[] = "<|endoftext|>";
 
@@ -24,6 +24,7 @@ typedef struct {
   int32_t token_of[BYTES];
   uint8_t byte_of[BYTES];  // tokens below 256, in the order of their letters
   ARRAY(int32_t) merges;   // pairs, in order
+  bool full;               // there were more different pieces than can be counted
 } Trainer;
 
 static void bytes_order(Trainer *t) {
@@ -38,10 +39,10 @@ static void bytes_order(Trainer *t) {
   }
 }
 
-// Of what is no text, and of rows without end, no tokens are made.
+// Of what is no text no tokens are made.
 static bool piece_count(void *context, const uint8_t *bytes, size_t length) {
   Trainer *t = context;
-  if (length < 2 || length > LONGEST_PIECE) {
+  if (length < 2 || t->full) {
     return true;
   }
   const int64_t at = map_get_bytes_or(&t->numbers, bytes, length, -1);
@@ -53,13 +54,8 @@ static bool piece_count(void *context, const uint8_t *bytes, size_t length) {
     return true;
   }
   map_put_bytes(&t->numbers, bytes, length, t->pairs.pieces.count);
-  BpePiece piece = {.length = (int32_t)length, .count = 1, .seen = -1};
-  piece.tokens = ARENA_ARRAY(t->arena, int32_t, length);
-  for (size_t i = 0; i < length; i++) {
-    piece.tokens[i] = t->token_of[bytes[i]];
-  }
-  array_push(t->arena, &t->pairs.pieces, piece);
-  return true;
+  t->full = !bpe_pairs_piece(&t->pairs, bytes, length);
+  return !t->pairs.bytes.failed;
 }
 
 static bool text_count(void *context, const char *text, size_t length, bool more, size_t *used, Error *error) {
@@ -70,7 +66,7 @@ static bool text_count(void *context, const char *text, size_t length, bool more
 
 static void merge_all(Trainer *t, int64_t count, FILE *screen) {
   int32_t pair;
-  bpe_pairs_count(&t->pairs);
+  bpe_pairs_count(&t->pairs, t->token_of, BYTES + count);
   while (t->merges.count < count && bpe_pairs_best(&t->pairs, &pair)) {
     bpe_pairs_merge(&t->pairs, pair, BYTES + t->merges.count);
     array_push(t->arena, &t->merges, pair);
@@ -83,18 +79,18 @@ static void merge_all(Trainer *t, int64_t count, FILE *screen) {
 
 // A token in letters, as JSON without its quotes.
 static void token_put(const Trainer *t, int32_t token, Buffer *out) {
-  if (token >= BYTES) {
-    const BpePair *pair = &t->pairs.pairs.at[t->merges.at[token - BYTES]];
-    token_put(t, pair->first, out);
-    token_put(t, pair->second, out);
-    return;
+  const uint8_t *bytes = token < BYTES ? &t->byte_of[token] : NULL;
+  if (!bytes) {  // as they are where the pair was found first
+    bytes = (const uint8_t *)t->pairs.bytes.text + t->pairs.pairs.at[t->merges.at[token - BYTES]].where[0];
   }
-  char letter[2];
-  const int size = alphabet_put(t->byte_of[token], letter);
-  if (letter[0] == '"' || letter[0] == '\\') {
-    buffer_text(out, "\\");
+  for (int32_t i = 0; i < t->pairs.bytes_of[token]; i++) {
+    char letter[2];
+    const int size = alphabet_put(bytes[i], letter);
+    if (letter[0] == '"' || letter[0] == '\\') {
+      buffer_text(out, "\\");
+    }
+    buffer_bytes(out, letter, (size_t)size);
   }
-  buffer_bytes(out, letter, (size_t)size);
 }
 
 static void cut_put(const char *pattern, Buffer *out) {
@@ -177,6 +173,9 @@ bool bpe_train_run(const BpeTrainOptions *options, BpeTrainFacts *facts, Error *
     encoder_pieces(t.encoder, piece_count, &t);
     done = reader_run(&options->read, text_count, &t, &facts->read, error);
   }
+  if (done && t.full) {
+    done = error_set(error, 1, "the text has more than %d bytes of different words; give less of it", INT32_MAX);
+  }
   if (done) {
     merge_all(&t, options->vocabulary - BYTES - 1, options->read.screen);
     facts->pieces = t.pairs.pieces.count;
@@ -185,6 +184,7 @@ bool bpe_train_run(const BpeTrainOptions *options, BpeTrainFacts *facts, Error *
                               : error_set(error, 1, "no two bytes stand together twice: there is too little text");
   }
   encoder_destroy(t.encoder);
+  buffer_free(&t.pairs.bytes);
   tokenizer_close(cutter);
   arena_destroy(t.arena);
   return done;

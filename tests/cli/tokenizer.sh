@@ -10,6 +10,15 @@ cmp tiny.json "$ROOT/tests/tokenizer/tiny.json" || die "the same text gives anot
 for pattern in gpt2 qwen; do
   expect 0 "$MDL" data train-tokenizer licence.txt -o $pattern.json --vocab 300 --pattern $pattern
 done
+# Words have no longest one: tokens of a million letters, and of text that is a single word.
+head -c 3000000 /dev/zero | tr '\0' a > one.txt
+expect 0 timeout 60 "$MDL" data train-tokenizer one.txt -o one.json --vocab 300
+mentions out "one.json: 277 tokens from" "1 different word;"
+expect 0 "$MDL" data encode one.txt --tokenizer one.json -o one.bin --json
+mentions out '"tokens":12,'
+tr -dc 'a-z' < licence.txt > word.txt
+expect 0 "$MDL" data train-tokenizer word.txt -o word.json --vocab 400
+mentions out "word.json: 400 tokens from" "1 different word;"
 expect 0 "$MDL" data train-tokenizer licence.txt -o large.json --vocab 50000
 mentions out "note: fewer than the 50000 that were asked for"
 

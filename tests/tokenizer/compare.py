@@ -112,20 +112,25 @@ def characters(text):
     return good
 
 
+# Words without an end: of few letters, of one, and of a language that has no spaces.
+def unbroken():
+    return "\n".join(["".join(random.choices("ACGT", k=6000)), "a" * 5001, "some words " * 3,
+                      "".join(random.choices([chr(c) for c in range(0x4e00, 0x4e80)], k=3000)), "ab" * 3000])
+
+
 # One that we train is theirs: the merges, and the tokens.
-def trains(text):
-    subprocess.run([MDL, "data", "train-tokenizer", "text", "-o", "mine.json", "--vocab", "2000"], check=True,
+def trains(name, text):
+    subprocess.run([MDL, "data", "train-tokenizer", name, "-o", "mine.json", "--vocab", "2000"], check=True,
                    capture_output=True)
     mine = Tokenizer.from_file("mine.json")
     theirs = Tokenizer(models.BPE())
     theirs.pre_tokenizer = mine.pre_tokenizer
     theirs.train_from_iterator([text], trainers.BpeTrainer(
-        vocab_size=1999, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
+        vocab_size=1999, min_frequency=2, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False))
     merges = [list(pair) for pair in json.loads(theirs.to_str())["model"]["merges"]]
-    # Words that are longer than ours count do not occur here.
     good = same("merges that were trained", merges, json.load(open("mine.json"))["model"]["merges"])
     wanted = mine.encode(text, add_special_tokens=False).ids
-    return same("mine.json", wanted + [mine.token_to_id("<|endoftext|>")], ours(MDL, "mine.json", ["text"])) and good
+    return same("mine.json", wanted + [mine.token_to_id("<|endoftext|>")], ours(MDL, "mine.json", [name])) and good
 
 
 def ranks(text):
@@ -154,8 +159,10 @@ def main():
     text = corpus()
     with open("text", "wb") as out:
         out.write(text.encode())
+    with open("unbroken", "w") as out:
+        out.write(words := unbroken())
     text = open("text", "rb").read().decode()
-    return 0 if all([hugging_face(text), characters(text), trains(text), ranks(text)]) else 1
+    return 0 if all([hugging_face(text), characters(text), trains("text", text), trains("unbroken", words), ranks(text)]) else 1
 
 
 if __name__ == "__main__":
