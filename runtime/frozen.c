@@ -6,9 +6,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/utf8.h"
 #include "runtime/checkpoint.h"
 #include "runtime/convert/source.h"
-#include "runtime/data/utf8.h"
 #include "runtime/io.h"
 
 const FrozenTensor *frozen_find(const Frozen *frozen, const char *name) {

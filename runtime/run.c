@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/utf8.h"
 #include "compiler/plan/artefact.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/data.h"
@@ -328,7 +329,13 @@ static bool write_resolved(const Run *run, const Plan *plan, Error *error) {
   Buffer text = {0};
   buffer_text(&text, plan->resolved ? plan->resolved : "");
   if (given) {
-    buffer_format(&text, "\n// Data of the run: --data %s\n", buffer_string(string, sizeof string, given));
+    const size_t length = strlen(given);
+    bool plain = utf8_valid((const uint8_t *)given, length) == length;
+    for (size_t i = 0; i < length; i++) {
+      plain &= ((unsigned char)given[i] >= ' ' && given[i] != 0x7f) || given[i] == '\n' || given[i] == '\t';
+    }
+    buffer_format(&text, "\n// Data of the run: --data %s\n",
+                  plain ? buffer_string(string, sizeof string, given) : "FILE, whose name no text can hold");
   }
   const bool done = text.failed ? error_set(error, 3, "no memory")
                                 : run_file(run, "resolved.mdl", path, error) &&

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/normal.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
-#include "runtime/data/utf8.h"
 #include "tests/encoded.h"
 
 // Skips the test where mdl was built without the library.

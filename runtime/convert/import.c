@@ -4,13 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
 #include "runtime/checkpoint.h"
 #include "runtime/convert/begin.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/data.h"
-#include "runtime/data/utf8.h"
 #include "runtime/hub.h"
 #include "runtime/run.h"
 

@@ -6,11 +6,11 @@
 
 #include "base/buffer.h"
 #include "base/file.h"
+#include "base/utf8.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/bpe_pairs.h"
 #include "runtime/data/scan.h"
 #include "runtime/data/tokenizer.h"
-#include "runtime/data/utf8.h"
 
 enum { BYTES = 256, LEAST_VOCABULARY = 258, MOST_VOCABULARY = 1 << 20 };
 

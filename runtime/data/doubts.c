@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 
 #include "base/units.h"
+#include "base/utf8.h"
 #include "runtime/data/data_internal.h"
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/overlap.h"
 #include "runtime/data/separator.h"
-#include "runtime/data/utf8.h"
 #include "runtime/io.h"
 
 enum { LOOK = 1 << 16, MOST_ODD = 50 };  // of so many bytes one may be no text

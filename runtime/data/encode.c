@@ -3,10 +3,10 @@
 #include <string.h>
 
 #include "base/buffer.h"
+#include "base/utf8.h"
 #include "runtime/data/merge.h"
 #include "runtime/data/sentence.h"
 #include "runtime/data/slots.h"
-#include "runtime/data/utf8.h"
 
 struct Encoder {
   const Tokenizer *tokenizer;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/data/utf8.h"
+#include "base/utf8.h"
 
 enum { SHORT = 96, NO_RANK = INT32_MAX };
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/data/sentence.h"
-#include "runtime/data/utf8.h"
 
 static int score_order(const void *a, const void *b) {
   const float x = *(const float *)a, y = *(const float *)b;

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/data/protobuf.h"
 #include "runtime/data/sentence.h"
-#include "runtime/data/utf8.h"
 
 enum { MODEL_PIECES = 1, MODEL_TRAINER = 2, MODEL_NORMALIZER = 3, MODEL_DENORMALIZER = 5 };
 enum { PIECE_TEXT = 1, PIECE_SCORE = 2, PIECE_TYPE = 3 };

@@ -4,8 +4,8 @@
 // leads to it, how far its successors are, and whether a rule ends with it; the value of the rule lies in a unit too.
 #include <string.h>
 
+#include "base/utf8.h"
 #include "runtime/data/sentence.h"
-#include "runtime/data/utf8.h"
 
 static uint32_t unit_label(uint32_t unit) {
   return unit & 0x800000ffu;  // of a value: none that a byte has

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/utf8.h"
 #include "runtime/data/sentence.h"
-#include "runtime/data/utf8.h"
 
 bool sentence_unigram_tables(Tokenizer *tokenizer) {
   static const float unknown_penalty = 10;

@@ -4,9 +4,9 @@
 
 #include "base/buffer.h"
 #include "base/json_guard.h"
+#include "base/utf8.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/tokenizer_internal.h"
-#include "runtime/data/utf8.h"
 
 static const char space_letter[] = "\xe2\x96\x81";
 

@@ -27,6 +27,31 @@ train mixed.mdl --steps 2 --out mixed --set batch=2 --data more.txt
 same "the last line in the place of a mix" "// Data of the run: --data \"$PWD/more.txt\"" "$(tail -n 1 mixed/resolved.mdl)"
 same "the last line, later" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
 
+# Patterns have absolute directories too, also in mixes and of validation sources: of the working directory, or else
+# beside the text.
+mkdir -p 'be[side/shards' here elsewhere
+cp other.txt 'be[side/shards/p1.txt'
+cp other.txt 'be[side/shards/p2.txt'
+cp other.txt here/h1.txt
+sed 's/  data text(.*);/  data mix(a = text("shards\/p*.txt"), b = text("here\/h?.txt"));\n  validation text("shards\/*1.txt"), v = text("h*\/h1.txt");/' \
+  "$SMALL" > 'be[side/wild.mdl'
+train 'be[side/wild.mdl' --steps 2 --out wild
+mentions wild/resolved.mdl "text(\"$PWD/be\\\\[side/shards/p*.txt\")" "text(\"$PWD/here/h?.txt\")" \
+  "text(\"$PWD/be\\\\[side/shards/*1.txt\")" "text(\"$PWD/h*/h1.txt\")"
+(cd elsewhere && expect 0 "$MDL" train ../wild/resolved.mdl --steps 2 --out wild && cp -r wild ../wild-again)
+same "the losses of patterns" "$(losses wild)" "$(losses wild-again)"
+# What a text cannot hold stays as it is, which a comment says.
+odd=$'control\001'
+mkdir "$odd"
+cp other.txt "$odd/t.txt"
+sed 's/  data text(.*);/  data text("t.txt");/' "$SMALL" > "$odd/odd.mdl"
+(cd "$odd" && train odd.mdl --steps 1 --out run && train odd.mdl --steps 1 --data "$PWD/t.txt" --out given)
+for run in run given; do
+  expect 0 "$MDLC" check "$odd/$run/resolved.mdl"
+  expect 0 "$MDLC" fmt --check "$odd/$run/resolved.mdl"
+  mentions "$odd/$run/resolved.mdl" 'data text("t.txt"' "// The directory of t.txt has a name that no text can hold"
+done
+
 # What --set changes in the layout stands there as well.
 sed "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > small.mdl
 echo "layout split { mesh dp = 4, tp = 1; batch -> dp; heads, ffn -> tp; }" >> small.mdl

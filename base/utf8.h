@@ -1,6 +1,6 @@
 // utf8.h: where text is UTF-8 and where it is not.
-#ifndef MDL_RUNTIME_DATA_UTF8_H
-#define MDL_RUNTIME_DATA_UTF8_H
+#ifndef MDL_BASE_UTF8_H
+#define MDL_BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // utf8.c: characters of one to four bytes, without surrogates and longer spellings of shorter ones.
-#include "runtime/data/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
