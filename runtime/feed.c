@@ -76,6 +76,7 @@ typedef struct {  // an input of the plan of one stage
 
 struct Feed {
   const Data *data;
+  const PlanInput *tokens;  // of the program
   Column *columns;
   int column_count, slots;
   int64_t rows_per_slot, sequence;
@@ -90,17 +91,32 @@ struct Feed {
   double *values;  // sequence
 };
 
-// Which axis of an input holds rows and which positions; -1 where there is none.
-static bool input_axes(const PlanInput *input, int *batch, int *sequence) {
-  *batch = *sequence = -1;
+static int axis_named(const PlanInput *input, const char *name) {
   for (int i = 0; i < input->axis_count; i++) {
-    if (strcmp(input->axis[i], "batch") == 0) {
-      *batch = i;
-    } else if (*sequence < 0) {
+    if (strcmp(input->axis[i], name) == 0) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+// Which axis of an input holds rows and which positions; -1 where there is none. Those of `tokens` say so by their
+// names for all inputs, in whatever order they stand; NULL: the input is `tokens`.
+static bool input_axes(const PlanInput *input, const PlanInput *tokens, int *batch, int *sequence) {
+  int of_tokens[2];
+  const bool known = tokens && input_axes(tokens, NULL, &of_tokens[0], &of_tokens[1]);
+  *batch = known && of_tokens[0] >= 0 ? axis_named(input, tokens->axis[of_tokens[0]]) : axis_named(input, "batch");
+  *sequence = known ? axis_named(input, tokens->axis[of_tokens[1]]) : -1;
+  const bool named = *sequence >= 0;
+  for (int i = 0; i < input->axis_count; i++) {
+    if (i == *batch || i == *sequence) {
+      continue;
+    }
+    if (*sequence < 0) {
       *sequence = i;
     } else if (*batch < 0 && input->axis_count == 2) {  // two axes of other names: rows come first
-      *batch = *sequence;
-      *sequence = i;
+      *batch = named ? i : *sequence;
+      *sequence = named ? *sequence : i;
     } else {
       return false;
     }
@@ -108,13 +124,18 @@ static bool input_axes(const PlanInput *input, int *batch, int *sequence) {
   return *sequence >= 0;
 }
 
-bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence) {
-  int batch, position;
+static const PlanInput *input_tokens(const PlanSet *set, ProgramKind program) {
   const PlanInput *tokens = NULL;
   for (int s = 0; s < set->count && !tokens; s++) {
     tokens = session_input(set->plans[s], program, "tokens");
   }
-  if (!tokens || !input_axes(tokens, &batch, &position)) {
+  return tokens;
+}
+
+bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence) {
+  int batch, position;
+  const PlanInput *tokens = input_tokens(set, program);
+  if (!tokens || !input_axes(tokens, NULL, &batch, &position)) {
     return false;
   }
   *rows = batch < 0 ? 1 : tokens->size[batch];
@@ -151,7 +172,7 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
     return feed_unknown(input, error);
   }
   int batch, position;
-  if (!input_axes(input, &batch, &position)) {
+  if (!input_axes(input, feed->tokens, &batch, &position)) {
     return error_set(error, 1, "the input '%s' has %d axes; the data feeds [batch, seq]", input->name,
                      input->axis_count);
   }
@@ -230,6 +251,7 @@ bool feed_create(const PlanSet *set, ProgramKind program, const Data *data, Feed
     return error_set(error, 3, "no memory");
   }
   made->data = data;
+  made->tokens = input_tokens(set, program);
   made->slots = set->plans[0]->programs[program].slots;
   made->slots = made->slots < 1 ? 1 : made->slots;
   const int slots = set->plans[0]->programs[PROGRAM_TRAIN].slots;

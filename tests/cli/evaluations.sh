@@ -101,6 +101,20 @@ for number in 1 2 3 4; do
   close "with rows of another name" "$(sed -n ${number}p of-1)" "$(said loss plain bits_per_byte answered | sed -n ${number}p)"
 done
 
+# Which axis is rows the names of those of tokens say, in whatever order the axes of another input stand.
+sed -e 's/axis batch, seq, /axis sample, seq, /; s/\[batch, seq\]/[sample, seq]/; s/  batch = 1;/  sample = 32;/' chat.mdl > along.mdl
+sed 's/share, mask: real\[sample, seq\]/share, mask: real[seq, sample]/' along.mdl > across.mdl
+grep -q 'real\[seq, sample\]' across.mdl || die "the axes are not turned"
+for order in along across; do
+  train $order.mdl --out $order
+  expect 0 "$MDL" eval $order --json
+  said loss plain bits_per_byte answered > of-$order
+done
+for number in 1 2 3 4; do
+  close "axes in another order" "$(sed -n ${number}p of-along)" "$(sed -n ${number}p of-across)"
+done
+same "losses of axes in another order" "$(losses along)" "$(losses across)"
+
 # Where the loss does not read the mask, its tokens and their bytes are all there are.
 sed -e '/loss = sum/d' -e 's/output plain = /loss = /' chat.mdl > all.mdl
 train all.mdl --out all --set batch=5
