@@ -173,6 +173,22 @@ static void evaluation_sets(const Validation *validation, const Data *data, cons
   }
 }
 
+// Names what was read, which may be other files than those that are trained on.
+static bool evaluation_unanswered(const Validation *validation, const Evaluation *all, Error *error) {
+  Buffer names = {0};
+  for (int i = 0; i < validation->count; i++) {
+    const char *between = i == 0 ? "" : i + 1 < validation->count ? ", " : " and ";
+    buffer_format(&names, "%s%s", between, data_facts(validation->data[i]).path);
+  }
+  const bool done = names.failed ? error_set(error, 3, "no memory for the names of validation data")
+                                 : error_set(error, 1,
+                                             "no token of the %lld windows of %s is of an answer: there is no loss of "
+                                             "them",
+                                             (long long)all->windows, names.text ? names.text : "the data");
+  buffer_free(&names);
+  return done;
+}
+
 MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEvaluation *result, MdlError *to) {
   NUMERIC_SCOPE;
   Error error = {0};
@@ -199,8 +215,7 @@ MdlStatus mdl_evaluate(const char *run, const MdlEvaluateOptions *options, MdlEv
               validation_run(&validation, &restored.session, validation_limit(restored.plan, options->batches), &shown,
                              &evaluation, &error);
   if (done && evaluation.tokens == 0 && evaluation.windows > 0) {
-    done = error_set(&error, 1, "no token of the %lld windows of %s is of an answer: there is no loss of them",
-                     (long long)evaluation.windows, data_facts(data).path);
+    done = evaluation_unanswered(&validation, &evaluation, &error);
   }
   if (done) {
     *result = (MdlEvaluation){.loss = evaluation.loss,

@@ -295,6 +295,17 @@ train tail.mdl --steps 2 --eval-every 1 --out tail
 mentions out "eval 2: no answers in "
 expect 1 "$MDL" eval tail
 mentions err "is of an answer: there is no loss of them"
+# None either where the only answer stands behind the last whole window; the files that were read are named.
+{ tail -3 tail.jsonl; echo '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'; } > none.jsonl
+sed 's/data chat("talks.jsonl");/&\n  validation chat("none.jsonl");/' chat.mdl > none.mdl
+train none.mdl --steps 1 --out unanswered
+expect 1 "$MDL" eval unanswered
+mentions err "windows of $WORK/none.jsonl is of an answer"
+sed 's/data chat("talks.jsonl");/&\n  validation sets(a = chat("none.jsonl"), b = chat("none2.jsonl"));/' chat.mdl > none2.mdl
+cp none.jsonl none2.jsonl
+train none2.mdl --steps 1 --out unanswered2
+expect 1 "$MDL" eval unanswered2
+mentions err "windows of $WORK/none.jsonl and $WORK/none2.jsonl is of an answer"
 expect 1 "$MDL" train tail.mdl --steps 2 --eval-every 1 --patience 1 --out never
 mentions err "none of the windows that they read has an answer"
 sed 's/data chat("talks.jsonl");/&\n  validation sets(all = chat("talks.jsonl"), late = chat("late.jsonl"));\n  eval_batches = 1;/' chat.mdl > late.mdl
