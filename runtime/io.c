@@ -444,6 +444,17 @@ bool io_find_file(const char *path, bool *found, Error *error) {
   return known || errno == ENOENT || errno == ENOTDIR || io_failed("read", path, error);
 }
 
+const char *io_no_file(const char *path) {
+  struct stat info;
+  if (stat(path, &info) != 0) {
+    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode) ? "a link that leads nowhere" : NULL;
+  }
+  return S_ISREG(info.st_mode)    ? NULL
+         : S_ISDIR(info.st_mode)  ? "a directory"
+         : S_ISFIFO(info.st_mode) ? "a pipe"
+                                  : "no regular file";
+}
+
 bool io_find_in(const char *directory, const char *name, bool *found, Error *error) {
   char path[IO_PATH_MAX];
   *found = false;

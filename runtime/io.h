@@ -77,6 +77,9 @@ bool io_named(const char *path);                 // something has this name: als
 uint64_t io_identity(const char *path);          // of what stands there now; 0: that cannot be known
 bool io_is_directory(const char *path);
 bool io_is_file(const char *path);
+// What stands there in the place of a file: "a directory", "a link that leads nowhere"; NULL: a file, or nothing at
+// all.
+const char *io_no_file(const char *path);
 // Is there a file? False, with `error` filled: that cannot be known.
 bool io_find_file(const char *path, bool *found, Error *error);
 // The same of a file in a directory.

@@ -115,6 +115,21 @@ static void unknown_list(const Known *known, const char *prefix, const json_t *o
 
 // --- reading ---
 
+typedef struct {  // the first key of a formula that is a text
+  Arena *arena;
+  const json_t *config;
+  const char *key, *text;
+} Quoted;
+
+static void quoted_find(void *context, const char *name) {
+  Quoted *quoted = context;
+  const Value value = hf_value(quoted->arena, quoted->config, name);
+  if (value.kind == VALUE_TEXT && !quoted->key) {
+    quoted->key = name;
+    quoted->text = value.text;
+  }
+}
+
 bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files, ConfigSettings *settings,
                      Error *error) {
   Scope names = {.arena = arena, .config = files->config, .mapping = mapping};
@@ -131,6 +146,14 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
     }
     if (!formula_evaluate(line->formula, &(FormulaNames){&names, find_key, arena}, &value, error)) {
       return false;
+    }
+    if (value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) {
+      Quoted quoted = {.arena = arena, .config = files->config};
+      formula_names(arena, line->formula, quoted_find, &quoted);
+      if (quoted.key) {
+        return error_set(error, 1, "%s/%s says `%s` as the text \"%.40s\"; %s needs a number for %s of the model",
+                         files->path, files->name, quoted.key, quoted.text, mapping->path, line->name);
+      }
     }
     if ((value.kind != VALUE_NUMBER && value.kind != VALUE_TRUTH) || isnan(value.number)) {
       return error_set(error, 1, "%s/%s does not say `%s`, which %s reads as %s of the model", files->path, files->name,

@@ -81,8 +81,8 @@ static bool shards_open(HfFiles *files, const char *index, Error *error) {
       done = error_set(error, 1, "%s: the file of '%.100s' is no name of a file in this directory", index, tensor);
     } else if (!json_object_get(opened, name)) {
       done = io_path(path, error, "%s/%s", files->path, name) &&
-             (!io_absent(path) ||
-              error_set(error, 1, "the shard %s is not there, in which %s says '%.100s' is", path, index, tensor)) &&
+             (!io_absent(path) || error_set(error, 1, "the shard %s is %s, in which %s says '%.100s' is", path,
+                                            io_no_file(path) ? io_no_file(path) : "not there", index, tensor)) &&
              shard_add(files, name, error) && shard_apart(files, error) &&
              (json_object_set_new(opened, name, json_integer(files->shard_count - 1)) == 0 ||
               error_set(error, 3, "no memory to read %s", index));
@@ -108,6 +108,10 @@ static bool weights_open(HfFiles *files, Error *error) {
   }
   if (!io_absent(single)) {
     return shard_add(files, "model.safetensors", error);
+  }
+  const char *link = io_no_file(index) ? index : io_no_file(single) ? single : NULL;
+  if (link) {
+    return error_set(error, 1, "%s is %s", link, io_no_file(link));
   }
   return error_set(error, 1, "%s holds neither model.safetensors nor model.safetensors.index.json%s", files->path,
                    io_is_file(other) ? "; pytorch_model.bin is not read: save_pretrained of the package transformers "

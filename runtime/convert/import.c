@@ -172,8 +172,9 @@ static bool kept_reads(const char *kept, const char *name, Imported *result, Err
   char path[IO_PATH_MAX];
   Tokenizer *tokenizer = NULL;
   Error error = {0};
-  const bool done =
-      io_path(path, &error, "%s/%s", kept, name) && io_is_file(path) && tokenizer_open(path, &tokenizer, &error);
+  bool found = false;
+  const bool done = io_path(path, &error, "%s/%s", kept, name) && io_find_file(path, &found, &error) && found &&
+                    tokenizer_open(path, &tokenizer, &error);
   *why = why->status || done ? *why : error;
   if (done) {
     convert_begin(kept, name, result->begin, sizeof result->begin);
@@ -199,7 +200,8 @@ static bool import_tokenizer(Import *m, Error *error) {
     m->result->tokenizer = kept_reads(kept, names[i], m->result, &why);
   }
   if (there && !m->result->tokenizer) {
-    snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it", why.text);
+    snprintf(m->result->note, sizeof m->result->note, "%.900s: text is not made into tokens by it",
+             why.status ? why.text : "the tokenizer is gone again");
   }
   return true;
 }
@@ -211,9 +213,12 @@ static bool import_compile(Import *m, Error *error) {
     m->options->show(m->options->context, diag);
   }
   Diag *again = diag_create(m->arena);
-  return (done && compile_numbers(m->arena, again, &m->compile, &m->numbers)) ||
-         error_set(error, 1, "%s does not compile with the sizes of %s/config.json: %.300s", m->compile.file, m->from,
-                   diag->all.count ? diag->all.at[0].message : "no memory");
+  const bool known = done && compile_numbers(m->arena, again, &m->compile, &m->numbers);
+  if (!known && (diag->no_memory || again->no_memory)) {
+    return error_set(error, 3, "no memory to compile %s", m->compile.file);
+  }
+  return known || error_set(error, 1, "%s does not compile with the sizes of %s/config.json: %.300s", m->compile.file,
+                            m->from, diag->all.count ? diag->all.at[0].message : "no memory");
 }
 
 // A parameter that ranks hold in 8 bits: rounded once, from 32.
@@ -300,6 +305,11 @@ static bool not_there(const char *from, Error *error) {
             ? hint
             : "; nothing is downloaded: fetch it first, as with `huggingface-cli download NAME --local-dir "
               "DIR`");
+  }
+  char config[IO_PATH_MAX];
+  const char *other = io_path(config, error, "%s/" HF_CONFIG, from) ? io_no_file(config) : NULL;
+  if (other) {
+    return error_set(error, 1, "%s is no directory of Hugging Face: its config.json is %s", from, other);
   }
   return error_set(
       error, 1, "%s is no directory of Hugging Face: it holds no config.json, nor is it one of PEFT, with " PEFT_CONFIG,

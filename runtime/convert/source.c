@@ -107,6 +107,13 @@ bool source_find(const char *path, char found[IO_PATH_MAX], Error *error) {
     return error_set(error, 1, "%s is a file; weights are given as the directory that holds them, with its config.json",
                      path);
   }
+  char config[IO_PATH_MAX];
+  if (!io_path(config, error, "%s/" HF_CONFIG, path)) {
+    return false;
+  }
+  if (io_no_file(config)) {
+    return error_set(error, 1, "%s is no directory of weights: its config.json is %s", path, io_no_file(config));
+  }
   return run_open(&run, path, error) &&
          (run.checkpoint[0] || error_set(error, 1,
                                          "%s is no directory of weights: it holds neither config.json (Hugging Face), "

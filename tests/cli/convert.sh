@@ -252,6 +252,15 @@ bad gpt2-hf; edit 's/"gelu_new"/"gelu"/'; wrong 'activation_function is "gelu" t
 bad llama-hf; edit 's/"LlamaForCausalLM"/"LlamaModel"/'; wrong "architectures"
 bad llama-hf; edit 's/"silu"/"silu", "rope_scaling": {"type": "linear", "factor": 2}/'; wrong 'rope_scaling.type is "linear" there, null in the model'
 bad llama-hf; edit 's/"silu"/"silu", "logit_cap": 30/'; wrong "logit_cap = 30" "models/llama.hf does not know"
+bad llama-hf; rm bad/model.safetensors; ln -s ../blobs/none bad/model.safetensors; wrong "model.safetensors is a link that leads nowhere"
+bad llama-hf; ln -sf none bad/config.json; wrong "its config.json is a link that leads nowhere"
+bad llama-hf; ln -sf none bad/config.json
+expect 1 "$MDL" train llama.mdl --recipe own --from bad --out never
+mentions err "its config.json is a link that leads nowhere"
+bad llama-hf; rm bad/config.json; mkfifo bad/config.json; wrong "its config.json is a pipe"
+bad llama-hf; rm bad/config.json; mkdir bad/config.json; wrong "its config.json is a directory"
+bad llama-hf; edit 's/"hidden_size": *\([0-9]*\)/"hidden_size": "\1"/'
+wrong "config.json says \`hidden_size\` as the text \"16\"; models/llama.hf needs a number for embed of the model"
 bad llama-hf; edit 's/"vocab_size"/"vocabulary"/'; wrong "config.json does not say \`vocab_size\`"
 bad llama-hf; edit 's/"silu"/"silu/'; wrong "config.json:" "is not JSON"
 bad window-hf; edit 's/"sliding_window": 5,//'; wrong "does not say sliding_window"

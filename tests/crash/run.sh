@@ -78,6 +78,18 @@ JSON
   done
 fi
 
+# And weights of others are not called wrong.
+if ! ldd "$MDL" | grep -q asan; then
+  expect 0 env LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_COUNT=made "$MDL" convert hf -o hf-back
+  for ((number = $(cat made); number > 0; number -= 61)); do
+    rm -rf hf-back
+    status=0
+    LD_PRELOAD="$BUILD/tests/libfail.so" FAIL_ALLOCATION=$number "$MDL" convert hf -o hf-back > out 2> err || status=$?
+    [ $status -eq 0 ] || { [ $status -eq 3 ] && grep -q memory err; } ||
+      die "allocation $number of $(cat made): status $status: $(cat err)"
+  done
+fi
+
 python3 -c '' 2> /dev/null || { echo "python3 is not there"; exit 77; }
 mkdir kills
 SEED=1 python3 "$ROOT/tests/crash/kills.py" 4 kills background sync
