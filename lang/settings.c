@@ -158,7 +158,7 @@ static const Declaration *only(const Unit *unit, NameSpace space, AstKind kind, 
   return *count ? found[0] : NULL;
 }
 
-static void list_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *option) {
+void settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *before) {
   const Declaration *found[MOST_CHOICES];
   int count = choices(unit, space, kind, found, MOST_CHOICES);
   const char *text = "";
@@ -166,7 +166,7 @@ static void list_choices(const Unit *unit, NameSpace space, AstKind kind, Diagno
     text = arena_format(unit->arena, "%s%s%s", text, i ? ", " : "", found[i]->ast->name);
   }
   if (count) {
-    diag_help(unit->diag, error, "choose with %s: %s", option, text);
+    diag_help(unit->diag, error, "%s %s", before, text);
   }
 }
 
@@ -178,12 +178,12 @@ static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {
     recipe = unit_find(unit, SPACE_RECIPE, name);
     if (!recipe) {
       Diagnostic *error = diag_error(unit->diag, E010, SPAN_NONE, "there is no recipe '%s' in %s", name, options->file);
-      list_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "--recipe");
+      settings_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "choose with --recipe:");
       return NULL;
     }
   } else if (count > 1) {
     Diagnostic *error = diag_error(unit->diag, E052, SPAN_NONE, "%s has %d recipes", options->file, count);
-    list_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "--recipe");
+    settings_choices(unit, SPACE_RECIPE, AST_RECIPE, error, "choose with --recipe:");
     return NULL;
   }
   if (recipe) {
@@ -251,7 +251,7 @@ static bool choose_model(Unit *unit, const CompileOptions *options, Spec *spec) 
     Diagnostic *error = diag_error(unit->diag, E010, call->name_span, "there is no model '%s'", call->name);
     const char *closest = unit_closest(unit, SPACE_CODE, call->name);
     if (set) {
-      list_choices(unit, SPACE_CODE, AST_MODEL, error, "--set model=NAME");
+      settings_choices(unit, SPACE_CODE, AST_MODEL, error, "choose with --set model=NAME:");
     } else if (closest) {
       diag_help(unit->diag, error, "did you mean `%s`?", closest);
     }

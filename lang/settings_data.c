@@ -110,8 +110,10 @@ static void read_argument(const DataRule *rule, const Ast *argument, const Ast *
     Diagnostic *error = diag_error(rule->unit->diag, E051, argument->span, "`%s` takes one path", rule->call->name);
     diag_related(rule->unit->diag, error, (*first)->span, "the first");
     diag_help(rule->unit->diag, error, "%s",
-              rule->kind == SOURCE_TOKENS ? "mix the files: `data mix(a = tokens(...), b = tokens(...));`"
-                                          : "join the files, `cat A B > C`");
+              rule->kind == SOURCE_TOKENS
+                  ? "mix the files: `data mix(a = tokens(...), b = tokens(...));`"
+                  : "join the files, `cat A B > C`, name them by a pattern, `\"*.txt\"`, or mix "
+                    "them: `data mix(a = text(...), b = text(...));`");
   } else if (!argument->name && value->kind == AST_STRING) {
     run->data_path = value->name;
     *first = argument;

@@ -363,6 +363,7 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     generate.stops = chat.stops;
     generate.stop_count = chat.stop_count;
   }
+  done = done && generate_ready(&restored.session, options->whole, &error);
   Listener listener = {options, text, context};
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {

@@ -447,6 +447,13 @@ static bool generator_run(Generator *g, Teller *t, Error *error) {
   return true;
 }
 
+bool generate_ready(Session *session, bool whole, Error *error) {
+  Generator generator = {0};
+  const bool done = generator_open(&generator, session, whole, error);
+  generator_close(&generator);
+  return done;
+}
+
 bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error) {
   Generator generator = {0};
   Teller teller = {.options = options, .text = text, .context = context};

@@ -23,6 +23,8 @@ typedef bool GenerateText(void *context, const char *bytes, size_t length);
 const char *generate_words(const PlanSet *set);
 bool generate_possible(const PlanSet *set);  // from text alone
 
+// Can this session make text? So that nothing is said of a text before that is known.
+bool generate_ready(Session *session, bool whole, Error *error);
 bool generate_run(Session *session, const GenerateOptions *options, GenerateText *text, void *context, Error *error);
 
 // Picks a token by its scores: deterministic in (seed, position). `order` is scratch of `count` entries.

@@ -162,6 +162,12 @@ static int generate_main(Arena *arena, const void *values, const OptionList *arg
             generate->top_p);
     return STATUS_USAGE;
   }
+  for (int i = 0; i < generate->stops.count; i++) {
+    if (!*generate->stops.at[i]) {
+      fprintf(stderr, "mdl generate: --stop needs a text: an empty one would end what is made before it begins\n");
+      return STATUS_USAGE;
+    }
+  }
   if (generate->system && !generate->chat) {
     fprintf(stderr, "mdl generate: --system is for --chat\n");
     return STATUS_USAGE;

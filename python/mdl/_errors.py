@@ -175,7 +175,7 @@ def count(name: str, number: Optional[int], default: int = 0) -> int:
         raise _wrong(name, "a whole number", number)
     number = operator.index(number)
     if not 0 <= number < 2**63:
-        raise ValueError(f"{name} is a whole number from 0 on, not {number}")
+        raise ValueError(f"{name} is a whole number from 0 to {2**63 - 1}, not {number}")
     return number
 
 

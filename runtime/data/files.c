@@ -198,13 +198,17 @@ static bool found(const char *what, const char *pattern, Files *files, Error *er
                                     : error_set(error, 1, "the path is too long: %.100s...", pattern);
 }
 
+static const char *deep(const char *pattern) {
+  return strstr(pattern, "**") ? "; `**` does not go into directories of directories: it is the same as `*`" : "";
+}
+
 bool files_find(const char *what, const char *pattern, const char *base, Files *files, Error *error) {
   char joined[PATH_MAX], plain[PATH_MAX];
   const char *fits = pattern;
   *files = (Files){.count = 0};
   if (wild_names(pattern) > WILD_NAMES_MOST) {
-    return error_set(error, 1, "the %s %s: at most %d names of a path may have * ? or [ in them", what, pattern,
-                     WILD_NAMES_MOST);
+    return error_set(error, 1, "the %s %s: at most %d names of a path may have * ? or [ in them%s", what, pattern,
+                     WILD_NAMES_MOST, deep(pattern));
   }
   if (pattern[0] && pattern[strlen(pattern) - 1] == '/') {
     return error_set(error, 1, "the %s %s: this is a pattern of directories, not of files", what, pattern);
@@ -220,8 +224,8 @@ bool files_find(const char *what, const char *pattern, const char *base, Files *
   }
   if (files->count == 0) {
     files->none = true;
-    return error_set(error, 1, "the %s %s: no file fits this pattern%s%s", what, pattern,
-                     pattern[0] == '/' ? "" : ", neither in the working directory nor beside the text",
+    return error_set(error, 1, "the %s %s: no file fits this pattern%s%s%s", what, pattern,
+                     pattern[0] == '/' ? "" : ", neither in the working directory nor beside the text", deep(pattern),
                      strcmp(what, DATA_FILE) == 0 ? "; --data FILE names another" : "");
   }
   if (!placed_put(fits, files->placed)) {

@@ -58,6 +58,9 @@ train told.mdl --steps 2 --out told
 if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
 expect 1 "$MDL" generate told --prompt "You may"
 mentions err "the logits are computed from more inputs than 'tokens'"
+[ ! -s out ] || die "the prompt stands there without a text: $(cat out)"
+expect 2 "$MDL" generate run --stop ""
+mentions err "--stop needs a text"
 sed 's/logits/scores/g; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > scores.mdl
 train scores.mdl --steps 1 --out scores
 if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi

@@ -13,6 +13,9 @@ said() {
   mentions err "$words"
 }
 
+cp small.mdl laid.mdl
+echo "layout one { mesh dp = 2; batch -> dp; } layout other { mesh dp = 4; batch -> dp; }" >> laid.mdl
+said 1 "the layouts of this text are one, other" "$MDLC" check laid.mdl --layout unknown_here
 said 1 "the data file ../../LICENSE is neither in the working directory nor beside the text" "$MDL" train small.mdl
 mentions err "--data FILE"
 said 1 "the directory folder is no run: it holds no plan.mdlx" "$MDL" train folder --resume

@@ -65,6 +65,8 @@ rm shards/part-9.txt
 of 'text("shards/none-*.txt")' none.mdl
 expect 1 "$MDL" train none.mdl --steps 1 --out none
 mentions err "the data file shards/none-*.txt: no file fits this pattern"
+expect 1 "$MDL" train "$SMALL" --data 'none/**/*.txt' --steps 1 --out never
+mentions err "\`**\` does not go into directories of directories"
 : > shards/part-5.txt
 expect 1 "$MDL" train all.mdl --steps 1 --out none
 mentions err "shards/part-5.txt is empty"

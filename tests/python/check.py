@@ -221,6 +221,8 @@ class Misuse(unittest.TestCase):
         for wrong in ("steps", "save_every", "eval_every", "log_every"):
             with self.assertRaisesRegex(ValueError, wrong):
                 plan.trainer(**options("none", **{wrong: -1}))
+        with self.assertRaisesRegex(ValueError, "steps is a whole number from 0 to 9223372036854775807, not 1180591620717411303424"):
+            plan.trainer(**options("none", steps=2**70))
         for wrong in ({"resume": True, "restart": True}, {"trunk": "some"}):
             with self.assertRaises(mdl.UsageError, msg=str(wrong)):
                 plan.trainer(**options("none", **wrong))
