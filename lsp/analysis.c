@@ -171,7 +171,8 @@ static void say(int file, json_t *answer) {
   json_decref(answer);
 }
 
-// The settings are for all texts: what one of them does not declare is left out for it.
+// The settings are for all texts: what one of them does not declare is left out for it. Nothing is said of a text with
+// an error that may hide declarations.
 static void choose(const Workspace *workspace, const Document *document, CompileOptions *options, Arena *arena,
                    const char **left_out) {
   const char **const wanted[] = {&options->recipe, &options->layout, &options->precision};
@@ -184,8 +185,10 @@ static void choose(const Workspace *workspace, const Document *document, Compile
     if (!name || strchr(name, ' ') || unit_find(&syntax.unit, space[i], name_of(syntax.unit.names, name))) {
       continue;
     }
-    *left_out = arena_format(arena, "%s%sthe settings ask for the %s '%s', which this text does not have",
-                             *left_out ? *left_out : "", *left_out ? "; " : "", what[i], name);
+    if (syntax.whole) {
+      *left_out = arena_format(arena, "%s%sthe settings ask for the %s '%s', which this text does not have",
+                               *left_out ? *left_out : "", *left_out ? "; " : "", what[i], name);
+    }
     *wanted[i] = NULL;
   }
   syntax_free(&syntax);

@@ -21,7 +21,7 @@ bool syntax_read(Syntax *syntax, const Workspace *workspace, const Document *doc
                         .diag = diag,
                         .open = options.open,
                         .open_count = options.open_count};
-  unit_load(&syntax->unit, options.file);
+  syntax->whole = unit_load(&syntax->unit, options.file);
   syntax->text = document->text.text;
   syntax->length = document->text.length;
   if (!memchr(syntax->text, '\0', syntax->length)) {  // else it is no text

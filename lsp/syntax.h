@@ -11,7 +11,8 @@ typedef struct {
   const Workspace *workspace;
   const Document *document;
   Unit unit;
-  int file;  // of the document among the sources; -1: it could not be read
+  bool whole;  // no error in it, nor in what it imports: all declarations are known
+  int file;    // of the document among the sources; -1: it could not be read
   const Ast *tree;
   const char *text;
   size_t length;

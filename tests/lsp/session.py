@@ -156,6 +156,11 @@ def codes(client):
     check("`mdlc explain E022` shows an example" in hover(client, uri, text, "u * v", "explain"), "where the error is")
     client.close(uri)
     client.expects(uri)
+    # Nothing of the settings while an error of the text may hide what they ask for.
+    client.open("untitled:typing", text.replace("v: [b];", "v: [b] = ;") + "layout two {}\n")
+    client.expects("untitled:typing", "E001")
+    client.close("untitled:typing")
+    client.expects("untitled:typing")
 
 
 def definitions(client, uri, text):
