@@ -196,12 +196,32 @@ void blame_argument(Elaborator *e, int first, const Ast *call, const Object *obj
   }
 }
 
+static bool names_any(const Ast *ast, const Ast *formals) {
+  bool found = false;
+  for (int i = 0; ast && i < formals->count && !found; i++) {
+    found = ast->name == formals->kids[i]->name;
+  }
+  for (int i = 0; ast && i < ast->count && !found; i++) {
+    found = names_any(ast->kids[i], formals);
+  }
+  return found;
+}
+
+// `mask = all_keys` where a function declares its parameters, and what it is then, `return true;`: until another one
+// is given, it changes nothing.
+static bool neutral_default(const Elaborator *e, const Object *object) {
+  const Ast *caller = e->frame->function, *ast = object->function->declaration->ast;
+  const Span at = object->span, declared = caller ? caller->kids[0]->span : SPAN_NONE;
+  const bool inside = at.file == declared.file && at.begin >= declared.begin && at.end <= declared.end;
+  return caller && inside && !names_any(ast->kids[ast->count - 1], ast->kids[0]);
+}
+
 void warn_same(Elaborator *e, const Object *object, const Arguments *arguments, const Object *result) {
   const Declaration *declaration = object->function->declaration;
   const Shape none = {0}, made = result->kind == OBJECT_VALUE ? graph_shape(e->graph, result->value) : none;
   const bool known = result->kind == OBJECT_VALUE || result->kind == OBJECT_NUMBER || result->kind == OBJECT_BOOL;
   if (declaration->library || !known || arguments->positional_count > 0 || arguments->over.count == 0 ||
-      shape_common(made, &arguments->over).count > 0) {
+      shape_common(made, &arguments->over).count > 0 || neutral_default(e, object)) {
     return;
   }
   Diagnostic *said = diag_warning(e->diag, E047, object->span, "what '%s' makes is the same everywhere along %s",

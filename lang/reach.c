@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "lang/unread_names.h"
+
 bool reach_has(const NameArray *names, Name name) {
   return map_get_or(&names->known, map_key(name), 0) != 0;
 }
@@ -64,7 +66,7 @@ static void visit_given(Reach *reach, const Ast *value) {
 
 static void visit_argument(Reach *reach, const Ast *argument) {
   const Ast *value = argument->kids[0];
-  if (argument->name && strcmp(argument->name, "name") == 0 && (value->kind == AST_NAME || value->kind == AST_STRING)) {
+  if (names_a_part(argument) && (value->kind == AST_NAME || value->kind == AST_STRING)) {
     add(reach, &reach->parts, value->name);
   }
 }
@@ -101,7 +103,7 @@ static void visit_node(Reach *reach, const Ast *ast) {
       break;
     case AST_ARGUMENT:
       visit_argument(reach, ast);
-      visit_given(reach, ast->kids[0]);
+      visit_given(reach, names_a_part(ast) ? NULL : ast->kids[0]);
       break;
     case AST_FORMAL:
       visit_given(reach, ast->kids[0]);
@@ -120,7 +122,7 @@ void reach_from(Reach *reach, const Ast *ast) {
     reach->function = ast->name;
   }
   visit_node(reach, ast);
-  for (int i = 0; i < ast->count; i++) {
+  for (int i = 0; i < ast->count && !names_a_part(ast); i++) {
     reach_from(reach, ast->kids[i]);
   }
   reach->function = function;

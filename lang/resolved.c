@@ -26,6 +26,13 @@ int settings_recipes(const Unit *unit, Name *names, int most) {
 
 // ---- The whole program as one text
 
+// Of the library, and of the user's files functions and updates that stand beside the main one, is there what anything
+// calls: of the rest it would be said that nothing calls it.
+static bool by_call(const Declaration *declaration) {
+  const AstKind kind = declaration->ast->kind;
+  return declaration->library || (!declaration->main && (kind == AST_FUNCTION || kind == AST_UPDATE));
+}
+
 static bool chosen(const Unit *unit, const Declaration *declaration, const Spec *spec, const Reach *reach) {
   if (declaration->space == SPACE_PRECISION) {
     return settings_policy(spec, declaration->ast) >= 0;
@@ -37,7 +44,7 @@ static bool chosen(const Unit *unit, const Declaration *declaration, const Spec 
       unit_find(unit, declaration->space, declaration->ast->name) != declaration) {  // or hidden by another
     return false;
   }
-  if (!declaration->library) {
+  if (!by_call(declaration)) {
     return true;
   }
   for (int i = 0; i < reach->declarations.count; i++) {
@@ -52,7 +59,7 @@ static void reach_chosen(const Unit *unit, const Spec *spec, Reach *reach) {
   reach_from(reach, spec->text->recipe);
   for (int i = 0; i < unit->all.count; i++) {
     const Declaration *declaration = &unit->all.at[i];
-    if (!declaration->library && declaration->space == SPACE_CODE) {
+    if (!by_call(declaration) && declaration->space == SPACE_CODE) {
       reach_from(reach, declaration->ast);
     }
   }

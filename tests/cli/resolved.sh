@@ -64,3 +64,43 @@ train alone.mdl --steps 2 --out split-again
 same "the losses under that layout" "$(losses split)" "$(losses split-again)"
 train small.mdl --steps 2 --out accumulated --set microbatches=4
 mentions accumulated/resolved.mdl "layout single" "microbatches = 4"
+
+# What it takes over of the library and of other files is not warned about where it did not stand: not of what nothing
+# calls, `name = mlp` being no call, nor of a parameter's default that changes nothing, as `all_keys`.
+cat > parts.mdl <<'T'
+import std.nn;
+fn used(x over a) { return x + rms_norm(x over a); }
+fn unused(x) { return twice(x); }
+fn twice(x) { return x + x; }
+T
+cat > main.mdl <<T
+import std.nn;
+import "parts.mdl";
+model tiny {
+  axis batch, seq, vocab = 256, embed = 8, heads = 2, hd = 4, ffn = 8;
+  axis key like seq;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = used(embedding(tokens over vocab to embed, name = table) over embed);
+  q = linear(x over embed to heads, hd);
+  k = linear(x over embed to heads, hd);
+  v = linear(x over embed to heads, hd);
+  x = x + linear(attention(q, k[seq -> key], v[seq -> key] over hd, seq, key, causal = true) over heads, hd to embed);
+  x = x + swiglu(x over embed to ffn, name = mlp);
+  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));
+}
+recipe tiny {
+  model tiny();
+  batch = 2;
+  seq = 8;
+  data text("$ROOT/LICENSE");
+  optimizer sgd(lr = 1e-2);
+}
+T
+expect 0 "$MDLC" check main.mdl
+[ ! -s err ] || die "$(cat err)"
+train main.mdl --steps 1 --out parts
+cp parts/resolved.mdl parts-alone.mdl
+expect 0 "$MDLC" check parts-alone.mdl
+[ ! -s err ] || die "$(cat err)"
+mentions parts-alone.mdl "fn used(" "fn all_keys(" "fn swiglu("
+! grep -Eq "^fn (mlp|unused|twice|gelu)\(" parts-alone.mdl || die "functions that nothing calls are taken over"
