@@ -71,11 +71,24 @@ static int trimmed(const char *text, const char *end) {
   return (int)(end - text);
 }
 
+// In one line, as it is compared and shown.
+static const char *in_one_line(Arena *arena, const char *text, int *length) {
+  char *line = arena_copy(arena, text, (size_t)*length + 1), *to = line;
+  for (int i = 0; i < *length; i++) {
+    *to++ = (char)(text[i] == '\n' ? ' ' : text[i]);
+    i += text[i] == '\n' ? (int)strspn(text + i + 1, " ") : 0;
+  }
+  *length = (int)(to - line);
+  return line;
+}
+
 static void collect_entries(Arena *arena, const char *at, const char *end, SaidList *list) {
   for (const char *next; at < end; at = next) {
     next = end_of(at, "    ");
     if (strncmp(at, "  ", 2) == 0) {
-      const Said said = entry_of(at + 2, trimmed(at + 2, next));
+      int length = trimmed(at + 2, next);
+      const char *line = in_one_line(arena, at + 2, &length);
+      const Said said = entry_of(line, length);
       if (!is_passed_over(&said)) {
         array_push(arena, list, said);
       }
@@ -115,21 +128,58 @@ static Said *partner(SaidList *there, const SaidList *here, const Said *said) {
   return NULL;
 }
 
+// What is shown of a long text: one line of it, cut between characters, with what stands before and behind the cuts.
+typedef struct {
+  const char *before, *text, *behind;
+  int length;
+} Shown;
+
+enum { SHOWN = 120, SHOWN_BEFORE = 40 };  // bytes of a text, and of them before the first difference
+
+static int whole_character(const Said *said, int at) {
+  while (at > 0 && at < said->length && ((unsigned char)said->text[at] & 0xC0) == 0x80) {
+    at--;
+  }
+  return at;
+}
+
+static Shown shown_from(const Said *said, int from) {
+  const int begin = whole_character(said, from < said->length ? from : said->length);
+  const int end = said->length - begin > SHOWN ? whole_character(said, begin + SHOWN) : said->length;
+  return (Shown){begin > 0 ? "..." : "", said->text + begin, end < said->length ? "..." : "", end - begin};
+}
+
+// Where to begin, so that the first difference of two texts is seen.
+static int shown_begin(const Said *was, const Said *is) {
+  int same_until = 0;
+  while (same_until < was->length && same_until < is->length && was->text[same_until] == is->text[same_until]) {
+    same_until++;
+  }
+  const bool early = same_until < SHOWN / 2 || (was->length <= SHOWN && is->length <= SHOWN);
+  int from = early ? 0 : same_until - SHOWN_BEFORE;
+  for (int i = from; from > 0 && i < same_until && i < from + SHOWN_BEFORE / 2; i++) {
+    if (was->text[i] == ' ') {  // at a word
+      return i + 1;
+    }
+  }
+  return from;
+}
+
 // Where an entry differs. A declaration that only one of them has is used by something that differs too.
 static void add(Unfit *changed, const Said *was, const Said *is) {
-  enum { SHOWN = 120 };
   const Said *any = was ? was : is;
-  const int w = was && was->length < SHOWN ? was->length : SHOWN, n = is && is->length < SHOWN ? is->length : SHOWN;
-  const char *w_more = was && was->length > SHOWN ? "..." : "", *n_more = is && is->length > SHOWN ? "..." : "";
   if (!any->text) {
     if (was && is) {
       unfit_add(changed, "`%.*s` is another one", any->key_length, any->key);
     }
   } else if (was && is) {
-    unfit_add(changed, "%.*s was `%.*s%s` and is `%.*s%s`", any->key_length, any->key, w, was->text, w_more, n,
-              is->text, n_more);
+    const int from = shown_begin(was, is);
+    const Shown w = shown_from(was, from), n = shown_from(is, from);
+    unfit_add(changed, "%.*s was `%s%.*s%s` and is `%s%.*s%s`", any->key_length, any->key, w.before, w.length, w.text,
+              w.behind, n.before, n.length, n.text, n.behind);
   } else {
-    unfit_add(changed, "`%.*s %.*s%s` is %s", any->key_length, any->key, was ? w : n, any->text, was ? w_more : n_more,
+    const Shown shown = shown_from(any, 0);
+    unfit_add(changed, "`%.*s %.*s%s` is %s", any->key_length, any->key, shown.length, shown.text, shown.behind,
               was ? "gone" : "new");
   }
 }

@@ -139,6 +139,13 @@ train twice.mdl --data text.txt --steps 4 --eval-every 0 --out text --resume --s
 mentions out "so 9 samples are trained on again" "steps was \`" "and is \`77\`" "optimizer was \`" "lr = 1e-5" "\`model small\` is another one"
 train twice.mdl --data text.txt --steps 5 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
 ! grep -q "is not the one this run began with" out || die "a text that is the same is called another"
+# Of long entries the part is shown that differs.
+cp text.txt a-file-of-a-long-name.txt
+of "mix(a = 1 * text(\"$PWD/a-file-of-a-long-name.txt\"), b = 1 * text(\"$PWD/a-file-of-a-long-name.txt\"), c = 1 * text(\"text.txt\"))" long.mdl
+train long.mdl --steps 1 --eval-every 0 --out long
+sed -i 's/c = 1 \*/c = 7 */' long.mdl
+train long.mdl --steps 2 --eval-every 0 --out long --resume
+mentions out "data was \`..." "), c = 1 * text(" "and is \`..." "), c = 7 * text("
 
 # A schedule that goes below 0 behind the steps that it is made for.
 sed '/^  optimizer norm/d; s/^  optimizer .*/  optimizer sgd(lr = 1e-3 * (2 - step));\n  steps = 2;/' "$SMALL" > falls.mdl
