@@ -26,7 +26,7 @@ void progress_header(Log *log, const ProgressFacts *facts);
 // One step: the live line on a terminal (`live`), else a line of the interval.
 void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line, bool live);
 // Where batches are passed over between this one and that of the step before.
-void progress_still(Log *log, int64_t step);  // all gradients of this step are 0
+void progress_still(Log *log, int64_t step, bool counts);  // all gradients of it are 0; `counts`: one of its targets
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch);
 // Where a step is the first under another precision.
 void progress_precision(Log *log, const ProgressFacts *facts, int64_t step);

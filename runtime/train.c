@@ -155,6 +155,9 @@ static bool trainer_submit(Trainer *t, Error *error) {
     }
     step_outputs_drop(&t->outputs);
     t->unread = false;
+    if (t->total_seconds == 0 && t->submitted == t->line.step) {
+      t->first_counts = feed_counted(t->train_feed) > 0;
+    }
     t->submitted = step;
   } while (t->submitted < t->steps && t->submitted - t->line.step <= session_ahead(session) && trainer_runs_ahead(t) &&
            !interrupt_requested());
@@ -205,7 +208,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   const int64_t batch = plan_batch_after(&t->plan->run, t->batch, 1);
   progress_skip(&t->log, step, t->batch, batch);
   if (t->total_seconds == 0 && t->line.grad_norm == 0) {  // of the first step here
-    progress_still(&t->log, step);
+    progress_still(&t->log, step, t->first_counts);
   }
   t->batch = batch;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);

@@ -53,6 +53,7 @@ struct Trainer {
   DataPrint print;                                  // of the data
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
+  bool first_counts;                                // a target of the first batch here counts
   bool lived;                                       // a step was good, or a spike that was skipped
   bool unread;                                      // data of the next step or of an evaluation could not be read
   bool cut;                                         // a signal cut the last evaluation short

@@ -315,6 +315,11 @@ mentions late/metrics.jsonl '"val_loss.late":null'
 ! grep -q '"val_loss":null' late/metrics.jsonl || die "a source without answers has a part in the mean"
 expect 0 "$MDL" eval late --batches 1
 mentions out "no answers, and so no loss: all of $WORK/late.jsonl"
+# Gradients of such a batch are 0, and not since products of parameters are.
+{ for i in $(seq 60); do tail -1 tail.jsonl; done; tail -1 talks.jsonl; } > still.jsonl
+sed 's/talks.jsonl/still.jsonl/' chat.mdl > still.mdl
+train still.mdl --steps 1 --eval-every 0 --out still
+mentions out "all gradients of step 1 are 0, so nothing is learned: no target of its batch counts, as \`mask\` and \`share\`"
 
 # Masks and what is validated with are of the data that a run was trained on.
 train files.mdl --steps 2 --out masked
