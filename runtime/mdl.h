@@ -113,7 +113,7 @@ typedef struct {
   bool save_trained;     // with `from`: checkpoints hold what is trained alone, frozen parameters stay there
   int64_t profile;       // steps of which a trace and a table of times are made; 0: none
   int64_t steps;         // the last one, from 1 on; negative: as the recipe says
-  int64_t save_every, eval_every, log_every;  // negative: as the recipe says; 0: only at the end
+  int64_t save_every, eval_every, log_every;  // negative: as the recipe says; 0: at the end alone, lines at step 1 too
   int64_t keep;                               // newest checkpoints to keep; 0: all
   int64_t keep_every;                         // and those of steps that are a multiple of it; 0: no others
   bool keep_best;                             // and the one of the lowest validation loss

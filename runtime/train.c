@@ -48,7 +48,7 @@ static bool trainer_report(Trainer *t, Error *error) {
   int64_t step = t->line.step;
   bool last = step == t->steps;
   bool evaluates = trainer_evaluates(t, step);
-  bool logs = step == 1 || last || step % t->log_every == 0;
+  bool logs = step == 1 || last || (t->log_every > 0 && step % t->log_every == 0);
   t->line.val_loss = NAN;
   // Of steps that have a line alone: each is read from the device by itself.
   if ((logs || evaluates) && !shown_read(&t->line.measures, &t->session, PROGRAM_TRAIN, error)) {

@@ -20,7 +20,7 @@ typedef struct {
   const struct SourceOptions *from;  // weights to begin with (convert/source.h); NULL: fresh ones
   bool save_trained;                 // checkpoints leave out frozen parameters, which stay where `from` is
   const char *trunk;                 // where these are of a run that is gone on with; NULL: where its checkpoint says
-  int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: never (but at the end)
+  int64_t steps, save_every, eval_every, log_every;  // negative: what the plan says; 0: at the end, and lines at step 1
   int64_t keep;                                      // checkpoints; 0: all
   int64_t keep_every;                                // checkpoints of steps that are a multiple of it too; 0: no others
   bool keep_best;              // the one of the lowest validation loss too, which is saved when it is found

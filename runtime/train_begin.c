@@ -239,7 +239,6 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
                  .saved = -1,
                  .good = -1,
                  .best = INFINITY};
-  t->log_every = t->log_every > 0 ? t->log_every : 10;
   t->run.lock = t->metrics.fd = t->events.fd = -1;
   log_start(&t->log, options->screen);
   if (!trainer_open(t, backend, error) || !trainer_watch(t, backend, error) || !trainer_begin(t, error)) {

@@ -58,7 +58,7 @@ static const Option train_options[] = {
      "steps between evaluations; 0: only at the end"},
     {"patience", 0, OPTION_INTEGER, "N", offsetof(TrainValues, patience), 1,
      "stop, with status 0, where N evaluations in a row are no better than the best before them"},
-    {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 0, "steps between lines of metrics"},
+    {"log-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, log_every), 1, "steps between lines of metrics"},
     {"keep", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep), 0,
      "how many of the newest checkpoints to keep (default: 3; 0: all); the newest good one always stays"},
     {"keep-every", 0, OPTION_INTEGER, "N", offsetof(TrainValues, keep_every), 0,

@@ -34,6 +34,8 @@ expect 2 "$MDL" train harm.mdl --steps 10 --eval-every 0 --patience 2 --out neve
 mentions err "--eval-every N"
 expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --patience 2 --out never
 mentions err "nothing to evaluate on"
+expect 2 "$MDL" train harm.mdl --steps 10 --log-every 0 --out never
+mentions err "--log-every must be at least 1, not 0"
 expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
 # Nor is the best kept of evaluations that there are none of; of a single one it is said that it is the last.
 expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --keep-best --out never

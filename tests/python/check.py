@@ -229,6 +229,11 @@ class Misuse(unittest.TestCase):
         with self.assertRaises(ValueError):
             mdl.generate(run, "a\0b")
 
+    def test_lines_of_the_ends_alone(self):
+        run = mdl.compile(MODEL).train(**options("ends", steps=4, eval_every=0, log_every=0)).run
+        lines = (pathlib.Path(run) / "metrics.jsonl").read_text(encoding="utf-8")
+        self.assertEqual(re.findall(r'"step": *([0-9]+), *"loss"', lines), ["1", "4"], lines)
+
     def test_arguments_of_other_types(self):
         plan = mdl.compile(MODEL)
         run = plan.train(**options("types", steps=1)).run
