@@ -54,6 +54,9 @@ typedef struct {  // a number that an evaluation has beside its loss
   double value;
 } AblateOutput;
 
+// What a row and the one that it is compared with are computed in.
+typedef enum { PRECISIONS_SAME, PRECISIONS_REALS, PRECISIONS_COARSE, PRECISIONS_COUNT } Precisions;
+
 typedef struct {
   int pick[CHOICES_MAX];
   const char *name;  // "layout=tp2 batch=8"
@@ -85,12 +88,13 @@ typedef struct {
   int64_t most_step;  // the last of that mean
   double most_loss, most_other;
   double first_tolerance, tolerance;
-  double parameters;  // count
-  bool bounded;       // a capacity of the layout leaves out what the text computes
-  bool validates;     // it has a loss of validation, finite or not
-  LossUnit unit;      // of its loss
-  const char *data;   // what it reads and in which tokens
-  int rank;           // of its group; 0: none
+  Precisions precisions;  // that these are for
+  double parameters;      // count
+  bool bounded;           // a capacity of the layout leaves out what the text computes
+  bool validates;         // it has a loss of validation, finite or not
+  LossUnit unit;          // of its loss
+  const char *data;       // what it reads and in which tokens
+  int rank;               // of its group; 0: none
 } AblateRow;
 
 typedef struct {  // rows that differ in their seed alone

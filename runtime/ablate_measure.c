@@ -162,15 +162,18 @@ static bool coarse(ElementType type) {
 
 static void set_tolerance(const Ablate *ablate, AblateRow *row, const AblateRow *base) {
   const double given = ablate->options->tolerance;
+  row->precisions = coarse(row->coarsest) || coarse(base->coarsest) ? PRECISIONS_COARSE
+                    : row->real != base->real                       ? PRECISIONS_REALS
+                                                                    : PRECISIONS_SAME;
   if (given > 0) {
     row->first_tolerance = given / 10;
     row->tolerance = given;
-  } else if (coarse(row->coarsest) || coarse(base->coarsest)) {
+  } else if (row->precisions == PRECISIONS_COARSE) {
     row->first_tolerance = 1e-2;
     row->tolerance = 5e-2;
   } else {
     row->first_tolerance = 1e-5;
-    row->tolerance = row->real == base->real ? 1e-4 : 1e-3;
+    row->tolerance = row->precisions == PRECISIONS_SAME ? 1e-4 : 1e-3;
   }
 }
 

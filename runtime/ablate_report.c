@@ -242,25 +242,41 @@ static void row_verdict(const Ablate *ablate, int at, Buffer *out) {
                 step == 1 ? row->first_tolerance : row->tolerance);
 }
 
+// Within which rows are the same: one tolerance, or of each pair of precisions its own.
+static void notes_tolerances(const Ablate *ablate, Buffer *out) {
+  static const char *const where[] = {
+      [PRECISIONS_REALS] = " between f32 and f64", [PRECISIONS_COARSE] = " where a format is coarser than f32"};
+  const AblateRow *of[PRECISIONS_COUNT] = {0};
+  int kinds = 0;
+  for (int i = 0; i < ablate->count; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    if ((row->verdict == VERDICT_SAME || row->verdict == VERDICT_DIFFERS) && !of[row->precisions]) {
+      of[row->precisions] = row;
+      kinds++;
+    }
+  }
+  const bool alike = kinds == 1 || ablate->options->tolerance > 0;
+  buffer_text(out, LOG_FAINT "diff: of the loss, relative to the row named under `to`; = within ");
+  for (int i = 0, said = 0; i < PRECISIONS_COUNT && !(alike && said > 0); i++) {
+    if (of[i]) {
+      buffer_format(out, said == 0 ? "%.0e at step 1 and %.0e later%s" : "; %.0e and %.0e%s", of[i]->first_tolerance,
+                    of[i]->tolerance, alike || !where[i] ? "" : where[i]);
+      said++;
+    }
+  }
+  buffer_text(out, LOG_PLAIN "\n");
+}
+
 static void notes_verdicts(const Ablate *ablate, Buffer *out) {
   bool judged = false, shown = false, differs = false;
-  double first = 0, most = 0;
   for (int i = 0; i < ablate->count; i++) {
     const AblateRow *row = &ablate->rows[i];
     judged |= row->verdict == VERDICT_SAME || row->verdict == VERDICT_DIFFERS;
     shown |= row->verdict == VERDICT_SHOWN;
     differs |= row->verdict == VERDICT_DIFFERS;
-    if (row->verdict == VERDICT_SAME || row->verdict == VERDICT_DIFFERS) {
-      first = fmax(first, row->first_tolerance);
-      most = fmax(most, row->tolerance);
-    }
   }
   if (judged) {
-    buffer_format(out,
-                  LOG_FAINT
-                  "diff: of the loss, relative to the row named under `to`; = within %.0e at step 1 and %.0e "
-                  "later" LOG_PLAIN "\n",
-                  first, most);
+    notes_tolerances(ablate, out);
   }
   if (shown) {
     buffer_text(out, LOG_FAINT "~ another computation: the difference is shown and not judged" LOG_PLAIN "\n");

@@ -33,6 +33,7 @@ exec 9<&-
 
 # Settings are other computations, not judged; each is compared with its like.
 expect 0 "$MDL" ablate small.mdl layout=single,tp2 precision=fp32,fp64 batch=4,8 --steps 3 --out settings
+mentions out "= within 1e-05 at step 1 and 1e-04 later; 1e-05 and 1e-03 between f32 and f64"
 mentions out "~ another computation"
 same "rows to compare with" "$(records settings against | xargs)" "null 1 1 2 1 2 1 2"
 same "verdicts of settings" "$(records settings verdict | xargs)" \
