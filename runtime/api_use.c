@@ -149,6 +149,9 @@ static void evaluation_sets(const Validation *validation, const Data *data, cons
                             MdlEvaluation *result) {
   double bits = 0;
   int counted = 0;
+  for (int i = 0; i < validation->count; i++) {
+    result->all_windows += data_facts(validation->data[i]).validation_windows;
+  }
   for (int i = 0; i < validation->count && validation->data[i] != data; i++) {
     const Evaluation *one = &validation->result[i];
     const DataFacts facts = data_facts(validation->data[i]);
@@ -157,6 +160,7 @@ static void evaluation_sets(const Validation *validation, const Data *data, cons
     result->sets[i].loss = one->loss;
     result->sets[i].bits_per_byte = evaluate_bits_per_byte(one);
     result->sets[i].windows = one->windows;
+    result->sets[i].all_windows = facts.validation_windows;
     result->sets[i].tokens = one->tokens;
     result->sets[i].trained = known->sets[i].trained;
     result->set_count = i + 1;

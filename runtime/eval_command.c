@@ -59,17 +59,19 @@ static json_t *eval_json(void *context) {
   json_t *sets = json_array();
   for (int i = 0; i < result->set_count; i++) {
     json_array_append_new(
-        sets, json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "name", json_text(result->sets[i].name), "loss",
+        sets, json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:b}", "name", json_text(result->sets[i].name), "loss",
                         json_finite(result->sets[i].loss), "bits_per_byte", json_finite(result->sets[i].bits_per_byte),
                         "data", json_text(result->sets[i].data), "windows", (json_int_t)result->sets[i].windows,
-                        "tokens", (json_int_t)result->sets[i].tokens, "trained", (int)result->sets[i].trained));
+                        "all_windows", (json_int_t)result->sets[i].all_windows, "tokens",
+                        (json_int_t)result->sets[i].tokens, "trained", (int)result->sets[i].trained));
   }
-  return json_pack("{s:I, s:o, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:I, s:I, s:f, s:o, s:o}", "step",
+  return json_pack("{s:I, s:o, s:s, s:o, s:o, s:o, s:f, s:b, s:b, s:I, s:I, s:I, s:f, s:o, s:o}", "step",
                    (json_int_t)result->step, "loss", json_finite(result->loss), "unit", result->unit, "perplexity",
                    json_finite(result->perplexity), "bits_per_byte", json_finite(result->bits_per_byte), "data",
                    json_text(result->data), "held_out", result->held_out, "trained", (int)result->trained, "changed",
-                   (int)result->changed, "windows", (json_int_t)result->windows, "tokens", (json_int_t)result->tokens,
-                   "seconds", result->seconds, "outputs", values, "sets", sets);
+                   (int)result->changed, "windows", (json_int_t)result->windows, "all_windows",
+                   (json_int_t)result->all_windows, "tokens", (json_int_t)result->tokens, "seconds", result->seconds,
+                   "outputs", values, "sets", sets);
 }
 
 static bool in_nats(const MdlEvaluation *result) {
@@ -97,21 +99,28 @@ static const char *trained_said(Arena *arena, const char *before, bool trained, 
                   : arena_format(arena, "%s%swhich the run was trained on", before, pattern ? "all or some of " : "");
 }
 
+// What stands before what was read, `whole` where that is all of it.
+static const char *part_said(Arena *arena, const char *whole, int64_t windows, int64_t all) {
+  return windows >= all ? whole : arena_format(arena, "%lld of %lld windows of ", (long long)windows, (long long)all);
+}
+
 static void print_sets(Arena *arena, const MdlEvaluation *result) {
   for (int i = 0; i < result->set_count; i++) {
+    const int64_t windows = result->sets[i].windows, all = result->sets[i].all_windows;
     const char *name = result->sets[i].name, *data = result->sets[i].data;
     if (result->sets[i].tokens == 0) {
-      printf("%-14s no answers, and so no loss: all of ", *name ? name : "validation");
+      printf("%-14s no answers, and so no loss: ", *name ? name : "validation");
     } else if (!in_nats(result)) {
-      printf("%-14s %.6f: all of ", *name ? name : "validation", result->sets[i].loss);
+      printf("%-14s %.6f: ", *name ? name : "validation", result->sets[i].loss);
     } else if (isnan(result->sets[i].bits_per_byte)) {
-      printf("%-14s %.6f nats per token: all of ", *name ? name : "validation", result->sets[i].loss);
+      printf("%-14s %.6f nats per token: ", *name ? name : "validation", result->sets[i].loss);
     } else {
-      printf("%-14s %.6f nats per token, %.6g bits per byte: all of ", *name ? name : "validation",
-             result->sets[i].loss, result->sets[i].bits_per_byte);
+      printf("%-14s %.6f nats per token, %.6g bits per byte: ", *name ? name : "validation", result->sets[i].loss,
+             result->sets[i].bits_per_byte);
     }
+    printf("%s", part_said(arena, "all of ", windows, all));
     plain_put(stdout, data);
-    printf(", %lld windows%s\n", (long long)result->sets[i].windows,
+    printf("%s%s\n", windows < all ? "" : arena_format(arena, ", %lld windows", (long long)windows),
            trained_said(arena, ", ", result->sets[i].trained, data));
   }
 }
@@ -121,19 +130,21 @@ static void print_data(Arena *arena, const MdlEvaluation *result) {
                             ? "; it is not what it was when the run was trained: text may be among it that was "
                               "trained on"
                             : "";
+  const char *part = part_said(arena, result->held_out > 0 && result->set_count == 0 ? "" : "all of ", result->windows,
+                               result->all_windows);
   if (result->set_count > 1) {
     printf("data           sources that the recipe validates with, each counted once%s\n", changed);
   } else if (result->set_count == 1) {
-    printf("data           all of ");
+    printf("data           %s", part);
     plain_put(stdout, result->data);
     printf(", which the recipe validates with%s%s\n", trained_said(arena, " and ", result->trained, result->data),
            changed);
   } else if (result->held_out > 0) {
-    printf("data           the last %g%% of ", result->held_out * 100);
+    printf("data           %sthe last %g%% of ", part, result->held_out * 100);
     plain_put(stdout, result->data);
     printf("%s\n", result->changed ? changed : ", which the run does not train on");
   } else {
-    printf("data           all of ");
+    printf("data           %s", part);
     plain_put(stdout, result->data);
     printf("%s\n", trained_said(arena, ", ", result->trained, result->data));
   }

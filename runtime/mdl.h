@@ -223,7 +223,7 @@ typedef struct {
   struct {
     char name[64], data[4096];   // a single one may have no name
     double loss, bits_per_byte;  // NaN where none of its tokens counted
-    int64_t windows, tokens;
+    int64_t windows, all_windows, tokens;
     bool trained;  // as below
   } sets[8];
   // It, or one of its files, is what the run was trained on: of `data` but for the part that the run held out.
@@ -231,6 +231,7 @@ typedef struct {
   bool changed;   // the run's data is not what it was: it may hold out text that was trained on
   char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per
                   // token and other terms"
+  int64_t all_windows;  // of the data, where `batches` is no limit; `windows` of them were read
 } MdlEvaluation;
 
 // `run`: a run directory, whose newest checkpoint is taken, or a checkpoint in one.

@@ -69,14 +69,15 @@ class MdlEvaluateOptions(ctypes.Structure):
 
 class MdlEvaluationSet(ctypes.Structure):
     _fields_ = [("name", c_char * 64), ("data", c_char * 4096), ("loss", c_double), ("bits_per_byte", c_double),
-                ("windows", c_int64), ("tokens", c_int64), ("trained", c_bool)]
+                ("windows", c_int64), ("all_windows", c_int64), ("tokens", c_int64), ("trained", c_bool)]
 
 
 class MdlEvaluation(ctypes.Structure):
     _fields_ = [("loss", c_double), ("perplexity", c_double), ("bits_per_byte", c_double),
                 ("step", c_int64), ("windows", c_int64), ("tokens", c_int64), ("seconds", c_double),
                 ("data", c_char * 4096), ("held_out", c_double),
-                ("set_count", c_int), ("sets", MdlEvaluationSet * 8), ("trained", c_bool), ("changed", c_bool), ("unit", c_char * 48)]
+                ("set_count", c_int), ("sets", MdlEvaluationSet * 8), ("trained", c_bool), ("changed", c_bool), ("unit", c_char * 48),
+                ("all_windows", c_int64)]
 
 
 ON_TEXT = CFUNCTYPE(c_bool, c_void_p, POINTER(c_char), c_size_t)

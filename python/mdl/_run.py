@@ -22,6 +22,7 @@ class EvaluationSet:
     loss: float
     bits_per_byte: float
     windows: int
+    all_windows: int  # that it has; fewer are read where `batches` is a limit
     tokens: int  # that counted; 0: none is of an answer, and the loss is NaN
     trained: bool  # the run was trained on it, or on one of its files
 
@@ -35,6 +36,7 @@ class Evaluation:
     bits_per_byte: float  # NaN where no tokenizer is known
     step: int
     windows: int
+    all_windows: int  # that there are; fewer are read where `batches` is a limit
     tokens: int
     seconds: float
     data: str  # the file
@@ -69,7 +71,7 @@ def evaluate(run: Path, *, device: Optional[str] = None, data: Optional[Path] = 
     values["data"] = decode(result.data)
     values["unit"] = decode(result.unit)
     sets = tuple(EvaluationSet(decode(one.name) or "", decode(one.data) or "", one.loss, one.bits_per_byte, one.windows,
-                               one.tokens, one.trained)
+                               one.all_windows, one.tokens, one.trained)
                  for one in result.sets[:result.set_count])
     return Evaluation(**values, outputs=outputs, sets=sets)
 

@@ -314,7 +314,9 @@ mentions out "eval 2 late: no answers in "
 mentions late/metrics.jsonl '"val_loss.late":null'
 ! grep -q '"val_loss":null' late/metrics.jsonl || die "a source without answers has a part in the mean"
 expect 0 "$MDL" eval late --batches 1
-mentions out "no answers, and so no loss: all of $WORK/late.jsonl"
+mentions out "no answers, and so no loss: 4 of 80 windows of $WORK/late.jsonl"
+expect 0 "$MDL" eval late
+mentions out ": all of $WORK/late.jsonl, "
 # Gradients of such a batch are 0, and not since products of parameters are.
 { for i in $(seq 60); do tail -1 tail.jsonl; done; tail -1 talks.jsonl; } > still.jsonl
 sed 's/talks.jsonl/still.jsonl/' chat.mdl > still.mdl

@@ -16,6 +16,13 @@ expect 0 "$MDL" eval run
 mentions out "loss" "perplexity" "bits per byte" "the last 5% of" "which the run does not train on"
 expect 0 "$MDL" eval run --data "$ROOT/README.md"
 mentions out "all of $ROOT/README.md"
+expect 0 "$MDL" eval run --data "$ROOT/README.md" --batches 1
+read_windows=$(sed -n 's/^tokens .* in \([0-9]*\) windows$/\1/p' out)
+grep -Eq "^data +$read_windows of [0-9]+ windows of $ROOT/README.md" out || die "$(cat out)"
+expect 0 "$MDL" eval run --batches 1
+grep -Eq "^data +$read_windows of [0-9]+ windows of the last 5% of " out || die "$(cat out)"
+expect 0 "$MDL" eval run --batches 1 --json
+grep -Eq "\"windows\": ?$read_windows, ?\"all_windows\": ?[0-9]+" out || die "$(cat out)"
 
 # A run knows where its data is, wherever it is asked from.
 cp "$ROOT/LICENSE" corpus.txt
