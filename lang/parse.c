@@ -199,6 +199,7 @@ Ast *parser_block(Parser *parser, Span span, const NodeList *kids) {
 Ast *parser_setting_owner(Parser *parser, AstKind kind, Span span, Token name, Span name_span, Ast *settings) {
   Ast *node = parser_named(parser, kind, span, name, name_span, settings->kids, settings->count);
   node->flags |= settings->flags;
+  parser_semicolons(parser, settings);
   return node;
 }
 

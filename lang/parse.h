@@ -43,6 +43,8 @@ void parser_leave_parentheses(Parser *parser);
 // Called by the grammar. `kids` is copied.
 int parser_token(Parser *parser, Token *token, Span *span);
 void parser_syntax_error(Parser *parser, int found, Span span, const char *const *expected, int count);
+// Words of a setting go on in the next line where its `;` was forgotten: says so, once of each setting.
+void parser_semicolons(Parser *parser, const Ast *settings);
 void parser_stop(Parser *parser, Span span, const char *what);
 Ast *parser_node(Parser *parser, AstKind kind, Span span, Ast *const *kids, int count);
 Ast *parser_named(Parser *parser, AstKind kind, Span span, Token name, Span name_span, Ast *const *kids, int count);

@@ -301,3 +301,34 @@ void parser_syntax_error(Parser *parser, int found, Span span, const char *const
     diag_related(parser->diag, error, end, "`;` is missing");
   }
 }
+
+// The word that begins another setting: behind a whole one, which has two terms at least, and in a line of its own.
+// `end`: of the term before it.
+static const Ast *begins_another(const Parser *parser, const Ast *phrases, Span *end) {
+  for (int i = 0; phrases && i < phrases->count; i++) {
+    const Ast *terms = phrases->kids[i]->kids[0];
+    for (int j = 2; j < terms->count; j++) {
+      const Span before = terms->kids[j - 1]->span, span = terms->kids[j]->span;
+      *end = (Span){before.file, before.end, before.end};
+      if (terms->kids[j]->kind == AST_PATH && memchr(parser->lexer.text + before.end, '\n', span.begin - before.end)) {
+        return terms->kids[j];
+      }
+    }
+  }
+  return NULL;
+}
+
+void parser_semicolons(Parser *parser, const Ast *settings) {
+  for (int i = 0; i < settings->count; i++) {
+    const Ast *setting = settings->kids[i];
+    Span end = setting->span;
+    const Ast *word = begins_another(parser, setting->kids[0], &end);
+    word = word ? word : begins_another(parser, setting->kids[1], &end);
+    if (word) {
+      Diagnostic *error =
+          diag_error(parser->diag, E001, word->span, "found `%s` in a new line, expected `;` before it", word->name);
+      diag_help(parser->diag, error, "end the statement before it with `;`");
+      diag_related(parser->diag, error, end, "`;` is missing");
+    }
+  }
+}
