@@ -212,6 +212,33 @@ static bool unknown_again(Elaborator *e, Name name, Span span) {
   return true;
 }
 
+static bool declares(const Ast *ast, Name name) {
+  const bool named = ast->kind == AST_AXIS || ast->kind == AST_CONST || ast->kind == AST_INPUT ||
+                     ast->kind == AST_PARAM || ast->kind == AST_STATE || ast->kind == AST_CARRY;
+  return named && ast->name == name;
+}
+
+// The first place behind a span where the body that it stands in declares or assigns this name; SPAN_NONE.
+static Span declared_below(const Ast *ast, Name name, Span behind) {
+  if (!ast || ast->span.file != behind.file || ast->span.end <= behind.end) {
+    return SPAN_NONE;
+  }
+  if (declares(ast, name) && ast->name_span.begin > behind.begin) {
+    return ast->name_span;
+  }
+  Span found = SPAN_NONE;
+  for (int i = 0; ast->kind == AST_ASSIGN && i < ast->kids[0]->count; i++) {
+    const Ast *target = ast->kids[0]->kids[i];
+    if (target->name == name && target->span.begin > behind.end) {
+      return target->span;
+    }
+  }
+  for (int i = 0; i < ast->count && found.file < 0; i++) {
+    found = declared_below(ast->kids[i], name, behind);
+  }
+  return found;
+}
+
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   if (unknown_again(e, name, span)) {
     return;
@@ -240,7 +267,13 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   Diagnostic *error = diag_error(e->diag, E010, span, "there is no %s '%s' here", kind, name);
   const char *closest = text_closest(name, candidates, count), *part = function ? part_with(e, name) : NULL;
   const char *foreign = function ? foreign_function(name) : foreign_name(name);
-  if (foreign) {
+  const Ast *body = !e->frame ? NULL : e->frame->function ? e->frame->function : e->spec->text->model->ast;
+  const bool itself = e->frame && e->frame->variable == name;
+  const Span below = function || itself ? SPAN_NONE : declared_below(body, name, span);
+  if (below.file >= 0) {
+    diag_related(e->diag, error, below, "it is declared here, below");
+    diag_help(e->diag, error, "a name is known from its declaration on: move that up");
+  } else if (foreign) {
     diag_help(e->diag, error, "%s", foreign);
   } else if (!function && e->frame && e->frame->kind == FRAME_UPDATE && e->frame->variable == name) {
     diag_help(e->diag, error, "what an update keeps from step to step is its state: `state %s like p = 0;`", name);
