@@ -205,8 +205,11 @@ static bool text_error(const char *path, int64_t sample, const char *type, const
   char text[IO_PATH_MAX], word[IO_PATH_MAX], by[IO_PATH_MAX], to[IO_PATH_MAX];
   const char *of = type ? " of " : "", *name = type ? type : "";
   if (!tokenizer) {
-    return error_set(error, 1, "%s is text, not tokens%s%s: its first %lld bytes are letters; write `data text(%s);`",
-                     path, of, name, (long long)sample, buffer_string(text, sizeof text, path));
+    return error_set(error, 1,
+                     "%s is text, not tokens%s%s: its first %lld bytes are letters; make tokens of it first, `mdl data "
+                     "encode %s -o tokens.bin`, or have the recipe read text: `data text(%s);`",
+                     path, of, name, (long long)sample, buffer_word(word, sizeof word, path),
+                     buffer_string(text, sizeof text, path));
   }
   const bool plain = strcmp(tokenizer, TOKENIZER_BYTES) == 0;
   return error_set(error, 1,
@@ -226,10 +229,12 @@ static bool raw_read(const char *path, int64_t bytes, const char *type, const ch
   }
   if (!type) {
     char string[IO_PATH_MAX];
-    return error_set(error, 1,
-                     "%s is neither a token file of llm.c nor one of Megatron, with its .idx beside it; for raw tokens "
-                     "say of which type they are: `data tokens(%s, u16);`",
-                     path, buffer_string(string, sizeof string, path));
+    return error_set(
+        error, 1,
+        "%s is neither a token file of llm.c nor one of Megatron, with its .idx beside it; raw tokens are "
+        "read where the recipe says of which type they are, `data tokens(%s, u16);`, and `mdl data encode` "
+        "writes files that say it themselves",
+        path, buffer_string(string, sizeof string, path));
   }
   *file = (TokenFile){.format = "raw", .type = strcmp(type, "u16") == 0 ? TOKEN_U16 : TOKEN_U32};
   if (memcmp(begin, "\x93NUMPY", 6) == 0) {

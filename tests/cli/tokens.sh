@@ -46,7 +46,14 @@ expect 1 "$MDL" train range.mdl --steps 1 --out range
 mentions err "range.bin: token $(wc -c < "$ROOT/LICENSE"), at byte $((2 * $(wc -c < "$ROOT/LICENSE"))), is 256; the model has tokens below 256"
 of 'tokens("raw.bin")' untyped.mdl
 expect 1 "$MDL" train untyped.mdl --steps 1 --out untyped
-mentions err "for raw tokens say of which type they are"
+mentions err "raw tokens are read where the recipe says of which type they are, \`data tokens(\"raw.bin\", u16);\`" \
+  "\`mdl data encode\` writes files that say it themselves"
+of 'tokens("llmc.bin")' headed.mdl
+train headed.mdl --steps 1 --out headed
+expect 1 "$MDL" eval headed --data raw.bin
+mentions err "and \`mdl data encode\` writes files that say it themselves"
+expect 0 "$MDL" data encode "$ROOT/LICENSE" -o says.bin
+expect 0 "$MDL" eval headed --data says.bin
 truncate -s 2001 llmc.bin
 expect 1 "$MDL" train llmc.mdl --steps 1 --out short
 mentions err "the file ends at byte 2001: it is truncated"
