@@ -161,14 +161,59 @@ typedef struct {  // parameters that one statement makes
   bool stopped;  // the first is behind a `stop`
 } Made;
 
-static void warn_idle(Elaborator *e, const Made *made) {
+// Where no gradient goes on to a parameter: the first `stop`, in the order of the text, that something reads and that
+// depends on it by other nodes. NULL: none was found.
+static const Node *stop_behind(Graph *graph, ValueId parameter, const bool *read) {
+  bool *depends = ARENA_ARRAY(graph->arena, bool, graph->values.count + 1);
+  depends[parameter] = true;
+  for (int i = 0; i < graph->nodes.count; i++) {
+    const Node *node = graph_node(graph, i);
+    bool any = false;
+    for (int k = 0; k < node->operand_count; k++) {
+      any |= depends[node->operands[k]];
+    }
+    if (any && node->op == OP_STOP && read[i]) {
+      return node;
+    }
+    for (int k = 0; any && node->op != OP_STOP && k < node->result_count; k++) {
+      depends[node->first_result + k] = true;
+    }
+  }
+  return NULL;
+}
+
+// The function whose call a node is of, as the text has it: `top` reads positions behind a stop of its own.
+static const char *called_at(const Elaborator *e, Span span) {
+  if (span.file < 0) {
+    return "";
+  }
+  const char *text = e->diag->sources.at[span.file].text + span.begin;
+  const size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz_");
+  return text[length] == '(' ? arena_format(e->arena, "%.*s", (int)length, text) : "";
+}
+
+// ": it ends at ...", and `place`, where that is known.
+static const char *ends_at(const Elaborator *e, ValueId parameter, const bool *read, Span *place) {
+  const Node *stop = stop_behind(e->graph, parameter, read);
+  const char *name = stop ? called_at(e, stop->span) : "";
+  *place = *name ? stop->span : SPAN_NONE;
+  return *name && strcmp(name, "stop") != 0
+             ? arena_format(e->arena, "it ends at `%s`, whose positions have no gradient", name)
+             : "it ends at a `stop`";
+}
+
+static void warn_idle(Elaborator *e, const Made *made, const bool *read) {
   const Persistent *parameter = &e->graph->persistent.at[made->first];
+  Span place = SPAN_NONE;
   const int trained = made->trained, others = made->idle - 1;
   const char *more = others > 0 ? arena_format(e->arena, " and %d more that are made here", others) : "";
-  Diagnostic *said = diag_warning(e->diag, E038, parameter->span,
-                                  made->stopped ? "no gradient of the loss reaches '%s'%s: it ends at a `stop`"
-                                                : "the loss does not depend on '%s'%s",
-                                  parameter->name, more);
+  Diagnostic *said =
+      diag_warning(e->diag, E038, parameter->span,
+                   made->stopped ? "no gradient of the loss reaches '%s'%s: %s" : "the loss does not depend on '%s'%s",
+                   parameter->name, more, made->stopped ? ends_at(e, parameter->value, read, &place) : "");
+  if (place.file >= 0) {
+    diag_related(e->diag, said, place, "it ends here");
+  }
   if (trained > 0) {
     diag_label(e->diag, said, "it does on %d other%s", trained, trained > 1 ? "s" : "");
   }
@@ -207,7 +252,7 @@ static void check_parameters(Elaborator *e, ValueId loss) {
   }
   for (int i = 0; i < count; i++) {
     if (made[i].idle > 0) {
-      warn_idle(e, &made[i]);
+      warn_idle(e, &made[i], reached.nodes);
     }
   }
 }

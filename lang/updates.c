@@ -529,7 +529,8 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
     }
     if (e->graph->persistent.count > 0 && !freezes) {
       diag_help(e->diag, error,
-                "no gradient of the loss reaches one: it ends at a `stop`, or the loss reads none of them");
+                "no gradient of the loss reaches one: it ends at a `stop`, or at `top` of which positions alone are "
+                "read, or the loss reads none of them");
     } else if (e->graph->persistent.count > 0) {
       diag_help(e->diag, error,
                 "the recipe freezes all of them; an optimizer behind `freeze *` that names some trains these, as "
