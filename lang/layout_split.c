@@ -201,16 +201,32 @@ static const char *help_batch(const Layout *l, const Split *split, const char *h
                       (long long)product);
 }
 
+// `keys -> m(pad);`, where its last pieces may be filled up; "" where they may not. Of a batch another size does
+// better.
+static const char *pad_instead(const Layout *l, const Split *split, int mesh) {
+  bool zigzag = false, ring = false;
+  for (int i = 0; i < split->right->count; i++) {
+    const Target *target = &split->right->at[i];
+    zigzag |= target->zigzag;
+    ring |= target->mesh == mesh && target->ring;
+  }
+  if (split->padded || split->pipeline || zigzag || is_batch(split) || split->size < pieces(l, split, -1, 0)) {
+    return "";
+  }
+  return arena_format(l->unit->arena, "`%s%s%s -> %s(%spad);`", split->scope ? split->scope : "",
+                      split->scope ? ": " : "", layout_word(split->left), l->mesh[mesh].name, ring ? "ring, " : "");
+}
+
 // What would do instead: other sizes of the mesh axis, a padded axis, another batch.
 static void help_split(Layout *l, Diagnostic *error, const Split *split, int mesh) {
   Arena *arena = l->unit->arena;
-  Name name = layout_word(split->left);
   const char *sizes = legal_sizes(l, mesh), *help = "";
   if (*sizes) {
     help = arena_format(arena, "legal sizes of %s for this model: %s", l->mesh[mesh].name, sizes);
   }
-  if (name_is(name, "vocab") && !split->padded) {
-    help = arena_format(arena, "%s%spad it: `%s -> %s(pad);`", help, *help ? "; or " : "", name, l->mesh[mesh].name);
+  const char *pad = pad_instead(l, split, mesh);
+  if (*pad) {
+    help = arena_format(arena, "%s%spad it: %s", help, *help ? "; or " : "", pad);
   }
   if (is_batch(split)) {
     help = help_batch(l, split, help);
