@@ -120,8 +120,13 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
     const char *missing = restored->plan->programs[program].missing;
     const char *hint =
         program == PROGRAM_GENERATE ? "; its model assigns no `logits`, with the axes of `tokens` and one more" : "";
-    return missing ? error_set(error, 1, "the plan %s has no %s program: %s", plan, program_kind_name(program), missing)
-                   : error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
+    const bool whole = program == PROGRAM_EVALUATE && restored->plan->programs[PROGRAM_TRAIN].slots > 1;
+    return missing
+               ? error_set(error, 1, "the plan %s has no %s program: %s%s", plan, program_kind_name(program), missing,
+                           whole ? "; with `microbatches = 1` its batch is the whole one: `mdl train FILE --out "
+                                   "RUN --resume --set microbatches=1`"
+                                 : "")
+               : error_set(error, 1, "the plan %s has no %s program%s", plan, program_kind_name(program), hint);
   }
   const SessionOptions session = {.threads = options->threads, .deadline_seconds = RANKS_DEADLINE_SECONDS};
   if (!session_open_ranks(&restored->session, restored->set, backend, &session, error)) {

@@ -171,3 +171,12 @@ done
 same "of text and of its tokens" "$(cat of-skew)" "$(cat of-skewed)"
 awk 'NR == 1 { loss = $1 } NR == 2 { bytes = loss / log(2) / $1; exit !(bytes > 1.5 && bytes < 2.5) }' of-skew ||
   die "tokens at the end of the text are of two bytes, and not of $(cat of-skew)"
+
+# Where samples have numbers, one of several microbatches has no evaluation: what helps is said, and does.
+sed -e '/^layout/d' -e 's/  logits = linear(\(.*\), name = head);/  x = embedding(tokens over vocab to embed, name = table);\n  x = x * where(pos(batch) >= 0, 1.0, 2.0);\n  logits = linear(x over embed to vocab, name = head);/' plain.mdl > counted.mdl
+train counted.mdl --out counted --set microbatches=2 --eval-every 0
+expect 1 "$MDL" eval counted
+mentions err "has no evaluate program: its batch is a microbatch" \
+  "with \`microbatches = 1\` its batch is the whole one: \`mdl train FILE --out RUN --resume --set microbatches=1\`"
+train counted.mdl --out counted --resume --set microbatches=1 --eval-every 0
+expect 0 "$MDL" eval counted
