@@ -33,8 +33,7 @@ static void problem_add(Problems *problems, const char *name, const char *what) 
 }
 
 static bool problems_report(Problems *problems, const char *path, Error *error) {
-  bool none = problems->count == 0;
-  if (!none) {
+  if (problems->count > 0) {
     int more = problems->count - NAMED_MAX;
     char rest[64] = "";
     if (more > 0) {
@@ -49,7 +48,7 @@ static bool problems_report(Problems *problems, const char *path, Error *error) 
               problems->text.failed ? "no memory to say why" : problems->text.text, rest);
   }
   buffer_free(&problems->text);
-  return none;
+  return problems->count == 0;
 }
 
 // What is wrong with the bytes of a checkpoint itself: another one may be whole. Never said where memory is missing.
@@ -535,9 +534,9 @@ bool checkpoint_load(Session *session, const char *path, bool optimizer, Checkpo
            files_load(session, &states, path, optimizer, root, frozen, error) && session_refresh(session, error);
     states_close(&states);
   }
-  session->step = done ? facts->step : 0;
   arena_destroy(arena);
   json_decref(root);
+  session->step = facts->step;
   return outcome(done, facts, error);
 }
 
