@@ -210,7 +210,12 @@ static bool take_in(Ends *e, NodeId id, const MadeOf *operands, int choice) {
   graph_follow(e->graph, node);
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
     const ValueId operand = graph_node(e->graph, id)->operands[i];
-    const ValueId made = of_index[i] ? remade(e, operand, choice) : operand;
+    ValueId made = of_index[i] ? remade(e, operand, choice) : operand;
+    if (of_index[i] &&
+        choices_of(&e->choices, made).choice != choice) {  // it is made of other choices of the token, too
+      made = where_kept(e, choice, operand, 0);
+      choices_note(&e->choices, graph_producer(e->graph, made));
+    }
     graph_node(e->graph, id)->operands[i] = made;
   }
   return true;

@@ -57,6 +57,8 @@ typedef struct Shard {
   Choices choices;  // of the graph before the pass
   bool *early;      // by node of the graph before the pass: a lookup that stands before the index of its owner
   int early_limit;  // of those nodes
+  int *ends;        // by value of that graph: the owner whose products all that is made of it ends in (shard_owned.c)
+  int ends_limit;   // of those values
   bool saved;       // what the forward gathered is there in the backward
   Name why;         // of the collectives that are added
   Cause wish;       // and the rules that ask for them

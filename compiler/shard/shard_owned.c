@@ -85,6 +85,58 @@ static void note_early(Shard *s, RegionId region, bool *seen) {
   }
 }
 
+// --- where what is owned ends ---
+
+enum { ENDS_ANYWHERE = -1, ENDS_NOWHERE = -2 };  // nobody has read it so far, or somebody else does
+
+// For whom a reader leaves nothing to send but sums over positions: the owner by whose index it chooses.
+static int reader_ends(Shard *s, const Node *node) {
+  const int owner = op_indexes(node->op) ? owner_number(s, node->operands[node->operand_count - 1], node->axis) : 0;
+  bool along = false;
+  for (int i = 0; i < s->owners.count; i++) {
+    const Shape positions = graph_shape(s->graph, s->owners.at[i].index);
+    along |= shape_common(node->axes, &positions).count > 0 || shape_has(&positions, node->axis) ||
+             shape_has(&positions, node->axis2);
+  }
+  if (owner > 0) {
+    return owner;
+  }
+  if (op_reduction(node->op) && along) {
+    return ENDS_ANYWHERE;
+  }
+  const bool passes = node->result_count == 1 &&
+                      (op_elementwise(node->op) || (!along && (op_reduction(node->op) || op_moves(node->op))));
+  return passes ? s->ends[node->first_result] : ENDS_NOWHERE;
+}
+
+// For each value the owner for whom all that is made of it ends in products that this owner's index chooses, and in
+// sums over positions.
+static void find_ends(Shard *s, RegionId region) {
+  const Region *of = &s->graph->regions.at[region];
+  for (int i = 0; i < of->nodes.count; i++) {
+    const Node *node = graph_node(s->graph, of->nodes.at[i]);
+    for (int j = 0; j < node->result_count; j++) {
+      s->ends[node->first_result + j] = ENDS_ANYWHERE;
+    }
+  }
+  for (int i = 0; i < of->results.count; i++) {
+    s->ends[of->results.at[i]] = ENDS_NOWHERE;
+  }
+  for (int i = of->nodes.count - 1; i >= 0; i--) {
+    const Node *node = graph_node(s->graph, of->nodes.at[i]);
+    const int ends = node->region >= 0 ? ENDS_NOWHERE : reader_ends(s, node);
+    for (int j = 0; j < node->operand_count; j++) {
+      int *now = &s->ends[node->operands[j]];
+      *now = *now == ENDS_ANYWHERE ? ends : ends == ENDS_ANYWHERE || ends == *now ? *now : ENDS_NOWHERE;
+    }
+    if (node->region >= 0) {
+      find_ends(s, node->region);
+    }
+  }
+}
+
+// --- owners ---
+
 static void add_owner(Shard *s, ValueId index, AxisId axis) {
   const Node *node = graph_producer(s->graph, index);
   const bool limited = node && node->op == OP_LIMIT;
@@ -105,6 +157,9 @@ void shard_owners_find(Shard *s) {
     }
   }
   choices_walk(&s->choices, 0);
+  s->ends_limit = graph->values.count;
+  s->ends = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
+  find_ends(s, 0);
   s->early_limit = graph->nodes.count;
   s->early = ARENA_ARRAY(graph->arena, bool, graph->nodes.count + 1);
   note_early(s, 0, ARENA_ARRAY(graph->arena, bool, graph->values.count + 1));
@@ -158,12 +213,14 @@ static bool is_by_positions(const Shard *s, const Node *node, int owner) {
                                         shard_owner_apart(s, node, owner);
 }
 
-// Is it a sum with what all ranks have of each position? That is read on by others, as a residual is: a partial sum
-// would make all of it one.
+// Is it a sum with what all ranks have of each position, and read on by others, as a residual is? A partial sum would
+// make all of that one.
 static bool adds_beside(Shard *s, const Node *node, int owner, int mesh) {
   const Shape positions = graph_shape(s->graph, s->owners.at[owner - 1].index);
+  const int ends = node->first_result < s->ends_limit ? s->ends[node->first_result] : ENDS_NOWHERE;
+  const bool sum = (node->op == OP_ADD || node->op == OP_SUB) && ends != owner && ends != ENDS_ANYWHERE;
   bool beside = false;
-  for (int i = 0; i < node->operand_count && (node->op == OP_ADD || node->op == OP_SUB); i++) {
+  for (int i = 0; i < node->operand_count && sum; i++) {
     const Shape shape = graph_shape(s->graph, node->operands[i]);
     const Held held = held_of(s, node->operands[i]);
     beside |= shape_contains(&shape, &positions) && held.owner[mesh] == 0 && held.partial[mesh] == 0;
