@@ -303,6 +303,17 @@ static void visit_gradient(Walk *w) {
   mutant_set_operand(w, 0, gradient);
 }
 
+// Does a pack of a program that does not train hold parameters alone? It is read where these lie, in their order; but
+// stages hold what others lack.
+static const char *lies_there(const Walk *w, const Node *pack) {
+  bool parameters = w->c->program != PROGRAM_TRAIN && !w->c->spec->pipeline.axis;
+  for (int i = 0; i < pack->operand_count; i++) {
+    const Node *member = graph_producer(w->graph, pack->operands[i]);
+    parameters = parameters && member && member->op == OP_PARAM;
+  }
+  return parameters ? "the pack is read where its parameters lie" : NULL;
+}
+
 static void visit_member(Walk *w) {
   Graph *graph = w->graph;
   Node *node = graph_node(graph, w->id);
@@ -311,7 +322,7 @@ static void visit_member(Walk *w) {
     while (other < node->operand_count && !alike(graph, node->operands[i], node->operands[other])) {
       other++;
     }
-    if (other < node->operand_count && mutant_here(w, NULL, "members %d and %d", i, other)) {
+    if (other < node->operand_count && mutant_here(w, lies_there(w, node), "members %d and %d", i, other)) {
       ValueId member = node->operands[i];
       node->operands[i] = node->operands[other];
       node->operands[other] = member;

@@ -17,7 +17,7 @@
 #include "tests/mutants.h"
 
 static const double tolerance = 1e-9, enough = 0.97, enough_of_kind = 0.9;
-enum { SECONDS = 60, DEADLINE = 20, DEADLINE_OF_MESSAGES = 1, EACH = 24, FEW = 8 };
+enum { SECONDS = 60, DEADLINE = 20, DEADLINE_OF_MESSAGES = 1, EACH = 32, FEW = 8 };
 
 typedef enum { LIVES, DIFFERS, REFUSED, UNCHANGED, CRASHED } Fate;
 
