@@ -148,6 +148,7 @@ static Next compare_unlisted(Compare *compare, ProgramKind program, double depth
       for (int i = 0; i < of->output_count && next == GO_ON; i++) {
         const char *name = of->outputs[i].name;
         const bool earlier = (program == PROGRAM_TRAIN && strcmp(name, "loss") == 0) ||
+                             (program == PROGRAM_EVALUATE && plan_is_terms(name)) ||
                              is_listed(&compare->pair[0].values, name) || is_listed(&compare->pair[1].values, name) ||
                              (side == 1 && has_output(&compare->pair[0], program, name)) ||
                              has_earlier(set, s, program, name);

@@ -6,7 +6,7 @@
 #include "runtime/clock.h"
 #include "runtime/interrupt.h"
 
-enum { TERMS_NAME = 512 };
+enum { TERMS_NAME = 4096 };
 
 typedef struct {
   Session *session;
@@ -36,14 +36,16 @@ static bool number_add(Evaluating *e, Shown *shown, const Weights *weights, doub
                            [WEIGH_COUNTED] = counted};
   char name[TERMS_NAME];
   for (int w = 0; w < WEIGHINGS; w++) {
-    double value = shown->value;
+    double value = shown->value, values[SHOWN_NUMBERS];
     if (weight[w] == 0 || !shown->has[w]) {  // there may be no number
       continue;
     }
     term_name(shown, (PlanWeighing)w, name);
-    if (shown->apart && !session_scalar(e->session, PROGRAM_EVALUATE, name, &value, error)) {
+    if (shown->apart &&
+        !session_read(e->session, PROGRAM_EVALUATE, name, shown->of > 0 ? shown->of : 1, values, error)) {
       return false;
     }
+    value = shown->apart ? values[shown->index] : value;
     if (isinf(value) && weights->again) {  // nor can an infinity be taken away
       shown->sum[w] = isfinite(shown->sum[w]) ? value : shown->sum[w];
     } else {

@@ -95,7 +95,7 @@ typedef struct {
   int64_t tokens;              // that the run has been trained on
   int64_t skipped;             // steps whose update was not made, since gradients were not finite
   double loss, grad_norm, lr;  // of this step: loss in nats per token; NaN: the text has none
-  double val_loss;             // NaN: there was no evaluation behind this step
+  double val_loss;             // NaN: there was no evaluation behind this step; infinite: one that gave no number
   double seconds_per_step;     // mean since the last line of the log
 } MdlStep;
 

@@ -98,7 +98,7 @@ bool trainer_make_up(Trainer *t, Error *error) {
   if (!evaluate(t, error)) {
     return false;
   }
-  if (!isfinite(line->val_loss)) {
+  if (isnan(line->val_loss)) {
     return true;
   }
   line->loss = loss;

@@ -291,3 +291,12 @@ const char *plan_weighing_name(PlanWeighing weighing) {
                                       [WEIGH_COUNTED] = "counted"};
   return names[weighing];
 }
+
+bool plan_is_terms(const char *output) {
+  const char *last = strrchr(output, '.');
+  bool is = false;
+  for (int w = 0; last && w < WEIGHINGS; w++) {
+    is |= strcmp(last + 1, plan_weighing_name((PlanWeighing)w)) == 0;
+  }
+  return is;
+}

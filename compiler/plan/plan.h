@@ -393,6 +393,7 @@ bool plan_state_is_history(const PlanState *state);
 // another.
 #define PLAN_TERMS "%s.%s"  // the name of the output, and:
 const char *plan_weighing_name(PlanWeighing weighing);
+bool plan_is_terms(const char *output);
 // The training step under a precision of the run.
 ProgramKind plan_train_program(int policy, bool cold);
 int64_t program_block(ProgramKind kind);  // positions of a program that keeps keys and values; 0: of another

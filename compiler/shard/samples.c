@@ -30,6 +30,23 @@ static StateCombine combine_of(const Graph *graph, const Node *assign) {
   return state ? state->combine : COMBINE_NONE;
 }
 
+// Marks what makes the value, of the nodes of the top region.
+static void mark_cone(Check *check, ValueId value) {
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  check->cone = ARENA_ARRAY(check->c->arena, bool, check->graph->nodes.count + 1);
+  if (graph_value(check->graph, value)->node >= 0) {
+    check->cone[graph_value(check->graph, value)->node] = true;
+  }
+  for (int i = nodes->count - 1; i >= 0; i--) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    for (int j = 0; check->cone[nodes->at[i]] && j < node->operand_count; j++) {
+      if (graph_producer(check->graph, node->operands[j])) {
+        check->cone[graph_value(check->graph, node->operands[j])->node] = true;
+      }
+    }
+  }
+}
+
 // --- errors ---
 
 // Where the user's text says it: for an operation of the library, the call that led there.
@@ -89,7 +106,7 @@ static void report_mixed(const Check *check, NodeId id, const char *why, const P
 // What in the cone of a value mixes samples. `lately`: it may be computed after the microbatches.
 static void check_value(Check *check, ValueId value, bool lately, const char *use, const Persistent *state) {
   const NodeList *nodes = &check->graph->regions.at[0].nodes;
-  check->cone = weigh_cone(check->c, value);
+  mark_cone(check, value);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
     for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count && !check->reported[nodes->at[i]]; j++) {
@@ -107,6 +124,22 @@ static void check_value(Check *check, ValueId value, bool lately, const char *us
 
 static bool is_loss(const Node *node) {
   return node->op == OP_OUTPUT && strcmp(node->text, "loss") == 0;
+}
+
+// The first operation behind which no mean over microbatches is the value of the batch; -1: there is none.
+static NodeId misfit(Check *check, ValueId value) {
+  const NodeList *nodes = &check->graph->regions.at[0].nodes;
+  mark_cone(check, value);
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(check->graph, nodes->at[i]);
+    for (int j = 0; check->cone[nodes->at[i]] && j < node->result_count; j++) {
+      const Samples of = samples_of(check->table, node->first_result + j);
+      if (of.node == nodes->at[i] && (of.kind == SAMPLES_LATE || of.kind == SAMPLES_MIXED)) {
+        return nodes->at[i];
+      }
+    }
+  }
+  return -1;
 }
 
 static AxisId batch_axis(const Check *check) {
@@ -137,8 +170,7 @@ static void leave_out_outputs(Check *check) {
   int kept = 0;
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(check->graph, nodes->at[i]);
-    const NodeId at =
-        node->op == OP_OUTPUT && !is_loss(node) ? weigh_misfit(check->c, check->table, node->operands[0]) : -1;
+    const NodeId at = node->op == OP_OUTPUT && !is_loss(node) ? misfit(check, node->operands[0]) : -1;
     if (at >= 0) {
       note_left_out(check, node, at);
     } else {
@@ -212,7 +244,7 @@ static void postpone(Check *check) {
   bool *needed = ARENA_ARRAY(check->c->arena, bool, graph->nodes.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     if (graph_node(graph, nodes->at[i])->op == OP_OUTPUT) {
-      check->cone = weigh_cone(check->c, graph_node(graph, nodes->at[i])->operands[0]);
+      mark_cone(check, graph_node(graph, nodes->at[i])->operands[0]);
       for (int j = 0; j < graph->nodes.count; j++) {
         needed[j] |= check->cone[j];
       }
@@ -288,7 +320,7 @@ static ValueId of_one_microbatch(Check *check, ValueId value) {
   Graph *graph = check->graph;
   Map made = map_create(check->c->arena);
   const NodeList nodes = graph->regions.at[0].nodes;
-  check->cone = weigh_cone(check->c, value);
+  mark_cone(check, value);
   for (int i = 0; i < nodes.count; i++) {
     const Node *node = graph_node(graph, nodes.at[i]);
     if (!check->cone[nodes.at[i]]) {

@@ -7,69 +7,48 @@
 
 #include <string.h>
 
+#include "compiler/ir/padding.h"
 #include "compiler/plan/numbers.h"
+
+enum {  // of a value: what it is computed from
+  OF_DATA = 1,
+  OF_COUNTS = 2,   // an input that says which targets count
+  OF_PARTS = 4,    // one that shares these out over the batch
+  OF_RATIO = 8,    // a quotient by what all samples have of such an input
+  OF_MISFIT = 16,  // something behind which no mean over microbatches is the value of the batch
+  OF_PLACES = 32,  // something that knows where in the batch a sample stands
+  OF_GROUPS = 64   // groups of samples, whose positions are no multiple of the batch
+};
+
+typedef struct {  // the terms of a value, by how they are weighed; -1: there are none
+  ValueId sum[WEIGHINGS];
+} Terms;
 
 typedef struct {
   Compilation *c;
   Graph *graph;
   const SamplesTable *table;
+  uint8_t *of;  // by value: OF_
+  Map terms;    // value to its place in `known`, which some are read from often
+  ARRAY(Terms) known;
 } Weigh;
 
-bool *weigh_cone(Compilation *c, ValueId value) {
-  const Graph *graph = c->graph;
-  const NodeList *nodes = &graph->regions.at[0].nodes;
-  bool *cone = ARENA_ARRAY(c->arena, bool, graph->nodes.count + 1);
-  if (graph_value(graph, value)->node >= 0) {
-    cone[graph_value(graph, value)->node] = true;
-  }
-  for (int i = nodes->count - 1; i >= 0; i--) {
-    const Node *node = graph_node(graph, nodes->at[i]);
-    for (int j = 0; cone[nodes->at[i]] && j < node->operand_count; j++) {
-      if (graph_producer(graph, node->operands[j])) {
-        cone[graph_value(graph, node->operands[j])->node] = true;
-      }
-    }
-  }
-  return cone;
-}
+// --- what values are computed from ---
 
-NodeId weigh_misfit(Compilation *c, const SamplesTable *table, ValueId value) {
-  const NodeList *nodes = &c->graph->regions.at[0].nodes;
-  const bool *cone = weigh_cone(c, value);
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(c->graph, nodes->at[i]);
-    for (int j = 0; cone[nodes->at[i]] && j < node->result_count; j++) {
-      const Samples of = samples_of(table, node->first_result + j);
-      if (of.node == nodes->at[i] && (of.kind == SAMPLES_LATE || of.kind == SAMPLES_MIXED)) {
-        return nodes->at[i];
-      }
-    }
-  }
-  return -1;
-}
-
-// --- which way ---
-
-typedef struct {  // how targets that do not count come into a value
-  bool counts;    // an input that says which do reaches it
-  bool parts;     // and one that shares these out over the batch
-  bool ratio;     // it is divided by what all samples have of such an input, or something of this kind
-} Counting;
-
-static bool is_fed(const Node *node, bool parts) {
+static unsigned fed_of(const Node *node) {
   static const struct {
     const char *name;
-    bool counts, parts;
+    unsigned of;
   } fed[] = {
-#define FED(name, meaning, token, counts, parts) {#name, counts, parts},
+#define FED(name, meaning, token, counts, parts) {#name, ((counts) ? OF_COUNTS : 0) | ((parts) ? OF_PARTS : 0)},
 #include "compiler/plan/fed.def"
 #undef FED
   };
-  bool is = false;
-  for (size_t k = 0; node->op == OP_INPUT && k < sizeof fed / sizeof *fed; k++) {
-    is |= strcmp(node->text, fed[k].name) == 0 && (parts ? fed[k].parts : fed[k].counts);
+  unsigned of = input_is_number(node->text) ? 0 : OF_DATA;
+  for (size_t k = 0; k < sizeof fed / sizeof *fed; k++) {
+    of |= strcmp(node->text, fed[k].name) == 0 ? fed[k].of : 0;
   }
-  return is;
+  return of;
 }
 
 // Is something of all samples?
@@ -78,137 +57,149 @@ static bool is_total(const Weigh *w, ValueId value) {
   return kind == SAMPLES_SUM || kind == SAMPLES_LATE || graph_shape(w->graph, value).count == 0;
 }
 
-static Counting find_counts(Weigh *w, ValueId value) {
+static bool divides_by(const Node *node, int operand) {
+  return op_padding_diverges(node->op) && operand == node->operand_count - 1;
+}
+
+// What a result has besides what its operands have. Moves and sums of groups do not care where samples stand.
+static unsigned own_of(const Weigh *w, NodeId id, ValueId result) {
+  const Node *node = graph_node(w->graph, id);
+  const Samples samples = samples_of(w->table, result);
+  const bool each = samples.kind == SAMPLES_EACH && samples.axis >= 0 && w->table->rows >= 0;
+  const Axis *axes = w->graph->axes.at;
+  const bool groups = each && axes[samples.axis].size % axes[w->table->rows].size != 0;
+  const bool late = samples.kind == SAMPLES_LATE || samples.kind == SAMPLES_MIXED;
+  return (node->op == OP_INPUT ? fed_of(node) : 0) | (samples.node == id && late ? OF_MISFIT : 0) |
+         ((each && op_draws(node->op)) || (groups && !samples_alike(node)) ? OF_PLACES : 0) | (groups ? OF_GROUPS : 0);
+}
+
+static void find_all(Weigh *w) {
   const NodeList *nodes = &w->graph->regions.at[0].nodes;
-  const bool *cone = weigh_cone(w->c, value);
-  bool *reached = ARENA_ARRAY(w->c->arena, bool, w->graph->values.count + 1);
-  Counting found = {0};
+  w->of = ARENA_ARRAY(w->c->arena, uint8_t, w->graph->values.count + 1);
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(w->graph, nodes->at[i]);
-    if (!cone[nodes->at[i]]) {
-      continue;
-    }
-    bool counts = is_fed(node, false);
-    found.parts |= is_fed(node, true);
+    unsigned of = 0;
     for (int j = 0; j < node->operand_count; j++) {
-      const bool of = reached[node->operands[j]];
-      counts |= of;
-      found.ratio |= of && !op_linear_in(node->op, j) && is_total(w, node->operands[j]);
+      const unsigned one = w->of[node->operands[j]];
+      const bool ratio = one & OF_COUNTS && divides_by(node, j) && is_total(w, node->operands[j]);
+      of |= one | (ratio ? OF_RATIO : 0);
     }
     for (int j = 0; j < node->result_count; j++) {
-      reached[node->first_result + j] = counts;
-    }
-    found.counts |= counts;
-  }
-  return found;
-}
-
-// Does it matter to a value where in a batch a sample stands? So it does to one that has an element of each, to random
-// numbers, and to what is computed of groups of samples, whose positions are no multiple of the batch, and not by moves
-// and sums alone.
-static bool knows_places(Weigh *w, ValueId value) {
-  const AxisId rows = w->table->rows;
-  const NodeList *nodes = &w->graph->regions.at[0].nodes;
-  const bool *cone = weigh_cone(w->c, value);
-  bool found = samples_of(w->table, value).kind == SAMPLES_EACH;
-  for (int i = 0; i < nodes->count && rows >= 0 && !found; i++) {
-    const Node *node = graph_node(w->graph, nodes->at[i]);
-    for (int j = 0; cone[nodes->at[i]] && j < node->result_count; j++) {
-      const Samples of = samples_of(w->table, node->first_result + j);
-      const bool each = of.kind == SAMPLES_EACH && of.axis >= 0;
-      const bool groups = each && w->graph->axes.at[of.axis].size % w->graph->axes.at[rows].size != 0;
-      found |= each && op_draws(node->op);
-      found |= groups && (!samples_alike(node) || graph_shape(w->graph, value).count > 0);
+      w->of[node->first_result + j] = (uint8_t)(of | own_of(w, nodes->at[i], node->first_result + j));
     }
   }
-  return found;
 }
 
-// Without rows each sample is a batch of its own.
-static PlanWeighing weighing_of(Weigh *w, ValueId value) {
-  const Counting of = find_counts(w, value);
-  const bool together = w->table->rows < 0 || weigh_misfit(w->c, w->table, value) >= 0 || knows_places(w, value);
-  return of.parts || (of.counts && of.ratio) ? WEIGH_COUNTED
-         : together                          ? WEIGH_BATCHES
-         : of.counts                         ? WEIGH_ANSWERS
-                                             : WEIGH_SAMPLES;
+// Without rows each sample is a batch of its own. A value that has an element of each sample knows their places, and so
+// does one that is of groups and has axes.
+static PlanWeighing weighing_of(const Weigh *w, ValueId value) {
+  const unsigned of = w->of[value];
+  const bool axes = graph_shape(w->graph, value).count > 0;
+  const bool together = w->table->rows < 0 || of & (OF_MISFIT | OF_PLACES) || (axes && of & OF_GROUPS) ||
+                        samples_of(w->table, value).kind == SAMPLES_EACH;
+  return of & OF_PARTS || (of & OF_COUNTS && of & OF_RATIO) ? WEIGH_COUNTED
+         : together                                         ? WEIGH_BATCHES
+         : of & OF_COUNTS                                   ? WEIGH_ANSWERS
+                                                            : WEIGH_SAMPLES;
 }
 
 // --- terms ---
 
-enum { MOST_TERMS = 256 };
+static Terms terms_of(Weigh *w, ValueId value);
 
-typedef struct {
-  ValueId sum[WEIGHINGS];  // of the terms that are weighed in this way; -1: there are none
-  int count;
-} Terms;
-
-// The same whatever the data is?
-static bool is_fixed(Weigh *w, ValueId value) {
-  const NodeList *nodes = &w->graph->regions.at[0].nodes;
-  const bool *cone = weigh_cone(w->c, value);
-  bool fixed = true;
-  for (int i = 0; i < nodes->count; i++) {
-    const Node *node = graph_node(w->graph, nodes->at[i]);
-    fixed &= !cone[nodes->at[i]] || node->op != OP_INPUT || input_is_number(node->text);
-  }
-  return fixed;
+static bool is_fixed(const Weigh *w, ValueId value) {  // the same whatever the data is
+  return !(w->of[value] & OF_DATA);
 }
 
-static void find_terms(Weigh *w, ValueId value, Terms *terms);
+static Terms terms_alone(const Weigh *w, ValueId value) {
+  Terms terms = {.sum = {-1, -1, -1, -1}};
+  terms.sum[weighing_of(w, value)] = value;
+  return terms;
+}
 
-// Of operand `at` alone, and then of the result, which is linear in it.
-static void find_behind(Weigh *w, const Node *node, int at, Terms *terms) {
-  const Node of = *node;
-  find_terms(w, of.operands[at], terms);
+// Of operand `at` of a node that is linear in it.
+static Terms terms_behind(Weigh *w, const Node *node, int at) {
+  Terms terms = terms_of(w, node->operands[at]);
   for (int k = 0; k < WEIGHINGS; k++) {
-    const ValueId term = terms->sum[k];
+    const ValueId term = terms.sum[k];
     if (term >= 0) {
-      terms->sum[k] = of.operand_count == 1 ? graph_op1(w->graph, of.op, term)
-                      : at == 0             ? graph_op2(w->graph, of.op, term, of.operands[1])
-                                            : graph_op2(w->graph, of.op, of.operands[0], term);
+      terms.sum[k] = node->operand_count == 1 ? graph_op1(w->graph, node->op, term)
+                     : at == 0                ? graph_op2(w->graph, node->op, term, node->operands[1])
+                                              : graph_op2(w->graph, node->op, node->operands[0], term);
     }
   }
+  return terms;
 }
 
-static void find_both(Weigh *w, const Node *node, Terms *terms) {
-  const Node of = *node;
-  Terms second = {.sum = {-1, -1, -1, -1}};
-  find_terms(w, of.operands[0], terms);
-  second.count = terms->count;
-  find_terms(w, of.operands[1], &second);
-  terms->count = second.count;
+static Terms terms_of_both(Weigh *w, const Node *node) {
+  const int first = node->op == OP_WHERE;
+  Terms a = terms_of(w, node->operands[first]), b = terms_of(w, node->operands[first + 1]);
   for (int k = 0; k < WEIGHINGS; k++) {
-    const ValueId a = terms->sum[k], b = second.sum[k];
-    terms->sum[k] = b < 0             ? a
-                    : a >= 0          ? graph_op2(w->graph, of.op, a, b)
-                    : of.op == OP_SUB ? graph_op1(w->graph, OP_NEG, b)
-                                      : b;
+    ValueId left = a.sum[k], right = b.sum[k];
+    if (left < 0 && right < 0) {
+      continue;
+    }
+    if (node->op == OP_WHERE) {
+      left = left < 0 ? graph_real(w->graph, 0) : left;
+      right = right < 0 ? graph_real(w->graph, 0) : right;
+      a.sum[k] = graph_op3(w->graph, OP_WHERE, node->operands[0], left, right);
+    } else {
+      a.sum[k] = right < 0            ? left
+                 : left >= 0          ? graph_op2(w->graph, node->op, left, right)
+                 : node->op == OP_SUB ? graph_op1(w->graph, OP_NEG, right)
+                                      : right;
+    }
   }
+  return a;
 }
 
-static void find_terms(Weigh *w, ValueId value, Terms *terms) {
-  const Node *node = graph_producer(w->graph, value);
-  const bool alone = !node || graph_shape(w->graph, value).count > 0 || ++terms->count > MOST_TERMS;
-  if (!alone && (node->op == OP_ADD || node->op == OP_SUB)) {
-    find_both(w, node, terms);
-  } else if (!alone &&
-             (node->op == OP_NEG || ((node->op == OP_MUL || node->op == OP_DIV) && is_fixed(w, node->operands[1])))) {
-    find_behind(w, node, 0, terms);
-  } else if (!alone && node->op == OP_MUL && is_fixed(w, node->operands[0])) {
-    find_behind(w, node, 1, terms);
-  } else {
-    terms->sum[weighing_of(w, value)] = value;
+// All have the axes of the result: none is repeated along others.
+static bool same_axes(const Weigh *w, const Node *node, int from) {
+  const Shape result = graph_shape(w->graph, node->first_result);
+  bool same = true;
+  for (int i = from; i < node->operand_count; i++) {
+    const Shape shape = graph_shape(w->graph, node->operands[i]);
+    same = same && shape_same_set(&shape, &result);
   }
+  return same;
+}
+
+static Terms terms_made(Weigh *w, ValueId value) {
+  const Node *maker = graph_producer(w->graph, value);
+  if (!maker || maker->result_count != 1 || samples_of(w->table, value).kind == SAMPLES_EACH) {
+    return terms_alone(w, value);
+  }
+  const Node node = *maker;
+  const bool scales = node.op == OP_MUL || node.op == OP_DIV;
+  if ((node.op == OP_ADD || node.op == OP_SUB) && same_axes(w, &node, 0)) {
+    return terms_of_both(w, &node);
+  }
+  if (node.op == OP_WHERE && is_fixed(w, node.operands[0]) && same_axes(w, &node, 1)) {
+    return terms_of_both(w, &node);
+  }
+  if (node.op == OP_NEG || (scales && is_fixed(w, node.operands[1]))) {
+    return terms_behind(w, &node, 0);
+  }
+  return node.op == OP_MUL && is_fixed(w, node.operands[0]) ? terms_behind(w, &node, 1) : terms_alone(w, value);
+}
+
+static Terms terms_of(Weigh *w, ValueId value) {
+  int64_t at;
+  if (!map_get(&w->terms, (uint64_t)value, &at)) {
+    const Terms made = terms_made(w, value);
+    at = w->known.count;
+    array_push(w->c->arena, &w->known, made);
+    map_put(&w->terms, (uint64_t)value, at);
+  }
+  return w->known.at[at];
 }
 
 static void weigh_output(Weigh *w, NodeId id) {
   const Node node = *graph_node(w->graph, id);
-  Terms terms = {.sum = {-1, -1, -1, -1}};
   int ways = 0;
   PlanWeighing last = WEIGH_SAMPLES;
   graph_follow(w->graph, &node);
-  find_terms(w, node.operands[0], &terms);
+  const Terms terms = terms_of(w, node.operands[0]);
   for (int k = 0; k < WEIGHINGS; k++) {
     ways += terms.sum[k] >= 0;
     last = terms.sum[k] >= 0 ? (PlanWeighing)k : last;
@@ -223,8 +214,9 @@ static void weigh_output(Weigh *w, NodeId id) {
 }
 
 void weigh_outputs(Compilation *c, const SamplesTable *table) {
-  Weigh w = {.c = c, .graph = c->graph, .table = table};
+  Weigh w = {.c = c, .graph = c->graph, .table = table, .terms = map_create(c->arena)};
   const int count = c->graph->regions.at[0].nodes.count;
+  find_all(&w);
   for (int i = 0; i < count; i++) {
     const NodeId id = c->graph->regions.at[0].nodes.at[i];
     if (graph_node(c->graph, id)->op == OP_OUTPUT) {

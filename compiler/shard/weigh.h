@@ -5,10 +5,6 @@
 #include "compiler/ir/samples.h"
 #include "compiler/pass/compilation.h"
 
-// By node: does the value depend on it? Of the top region.
-bool *weigh_cone(Compilation *c, ValueId value);
-// The first operation behind which no mean over microbatches is the value of the batch; -1: there is none.
-NodeId weigh_misfit(Compilation *c, const SamplesTable *table, ValueId value);
 // Says so of each output (PlanWeighing). A sum of terms that are weighed in several ways, such as a mean over what a
 // mask counts and one over all tokens, gets outputs for these (PLAN_TERMS).
 void weigh_outputs(Compilation *c, const SamplesTable *table);

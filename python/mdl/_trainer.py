@@ -35,7 +35,7 @@ class Step:
     loss: float  # nats per token
     grad_norm: float
     lr: float
-    val_loss: float  # NaN: there was no evaluation behind this step
+    val_loss: float  # NaN: there was no evaluation behind this step; infinite: one that gave no number
     seconds_per_step: float  # mean since the last line of the log
 
 

@@ -18,6 +18,11 @@ for i in 1 2 3 4 5 6; do
 done > talks.jsonl
 head -c 2000 "$ROOT/LICENSE" > text.txt
 
+# each: the sum of the vector of this name in `out`
+each() {
+  grep -o '"each\.[0-9]*":[-0-9.e]*' out | awk -F: '{ sum += $2 } END { printf "%.9f", sum }'
+}
+
 # A mean over answers beside one over all tokens: each by its own, in batches and microbatches of any size.
 cat > terms.mdl << 'EOF'
 import std.nn;
@@ -34,6 +39,10 @@ model told {
   output all;
   output masked = masked_mean(ce, mask) - all / 4;
   output answered = mean(mask);
+  output later = where(step > 0, answers + 0.25 * all, all);
+  output each = mean(ce over batch) + 4 * sum(ce * share over batch);
+  output once = mean(ce);
+  output size = abs(mean(ce * mask));
 }
 layout four { microbatches = 2; }
 layout two { mesh dp = 2; batch -> dp; }
@@ -55,6 +64,10 @@ for case in "1 single" "4 single" "64 single" "4 four" "8 two"; do
     "$(awk -v a="$answers" -v b="$all" -v c="$(said answered)" 'BEGIN { printf "%.9f", 2 * a + 0.5 * b - 3 * c }')"
   test "$layout" = four || close "terms of an output in batches of $case" "$(said masked)" \
     "$(awk -v a="$answers" -v b="$all" 'BEGIN { printf "%.9f", a - b / 4 }')"
+  close "terms behind a condition in batches of $case" "$(said later)" \
+    "$(awk -v a="$answers" -v b="$all" 'BEGIN { printf "%.9f", a + b / 4 }')"
+  close "terms of a vector in batches of $case" "$(each)" \
+    "$(awk -v a="$answers" -v b="$(said once)" 'BEGIN { printf "%.9f", 32 * b + 4 * a }')"
   echo "$answers $all" >> "terms-of"
   rm -r run
 done
@@ -158,7 +171,7 @@ grep -q '"val_loss":null' far/metrics.jsonl || die "no line says that its evalua
 # A set without an answer in what is read leaves the others their outputs, and has its own.
 echo "{\"messages\": [{\"role\": \"user\", \"content\": \"$(head -c 400 text.txt | tr -c 'a-z' ' ')\"}, {\"role\": \"assistant\", \"content\": \"Yes.\"}]}" > asked.jsonl
 sed -e 's/  validation chat.*/  validation sets(told = chat("talks.jsonl", tokenizer = bytes), asked = chat("asked.jsonl", tokenizer = bytes));/' \
-  -e '/  loss = /d; s/  all = .*/  loss = mean(ce);/; /output all;/d; /output masked/d; s/  output answers;/  output answers;\n  output plain = mean(ce);/' \
+  -e '/  loss = /d; s/  all = .*/  loss = mean(ce);/; /output \(all\|masked\|later\|each\|once\|size\)/d; s/  output answers;/  output answers;\n  output plain = mean(ce);/' \
   terms.mdl > sets.mdl
 train sets.mdl --out sets --set batch=1
 expect 0 "$MDL" eval sets --batches 6 --json
