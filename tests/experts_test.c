@@ -135,9 +135,12 @@ static const char behind[] =
     "    y = sigmoid(d + tanh(down_bias[stop(who)]) + every) + 0.1 * log(sum(square(d) over embed)) + 0.01 * tanh(x / "
     "d);\n"
     "    u = sigmoid(d) - softmax(best - 20 over choice);\n"
+    "    q = square(up_scale[who]);\n"
+    "    v = sigmoid(where(softmax(best over choice) > 0.5, 1, d)) + mean(x over embed) * log(mean(q over wide)) + "
+    "softmax(best over choice) * tanh(best) / mean(q over wide);\n"
     "%s"
     "    far = far + mean(where(y > 0.5, tanh(y), -y)) + mean(square(u));\n"
-    "    near = near + mean(square(mean(x over seq))) + mean(x) + mean(u * x);\n"
+    "    near = near + mean(square(mean(x over seq))) + mean(x) + mean(u * x + v * x);\n"
     "    x = x + 0.1 * sum((y + tanh(x)) * best over choice) + 0.1 * sum((y + mean(x over seq)) * best over choice);\n"
     "    x = x + sum(y * softmax(best over choice) over choice) + 0.1 * sum(x * tanh(y) * best over choice) + "
     "0.1 * x * sum(best over choice);\n"
@@ -164,6 +167,7 @@ static const char by_counting[] =
     "      before = sum(where(other == who and n[batch -> b, seq -> s, choice -> c] < n, 1, 0) over b, s, c);\n"
     "      y = where(before < 16, y, 0);\n"
     "      u = where(before < 16, u, 0);\n"
+    "      v = where(before < 16, v, 0);\n"
     "    }\n";
 static const char by_counting_once[] =
     "    if training {\n"

@@ -110,6 +110,9 @@ MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *ope
   if (choice == 0 || op_chosen(node->op) || !choices_apart(choices, node, choice)) {
     return none;
   }
+  if (node->op == OP_AND && says_kept(choices, node->operands[0])) {
+    return (MadeOf){choice, PADDING_ZERO};
+  }
   if (node->op == OP_WHERE && says_kept(choices, node->operands[0])) {
     return (MadeOf){choice, content_of(choices, node->operands[2], operands[2])};
   }

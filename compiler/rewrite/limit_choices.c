@@ -174,6 +174,20 @@ static ValueId remade(Ends *e, ValueId value, int choice) {
   return (ValueId)known;
 }
 
+// Divides what is made of the index by what is, too? Of a lookup by the limited index that may be 0.
+static bool has_poles(const Ends *e, ValueId value, int choice) {
+  const Node *node = graph_producer(e->graph, value);
+  if (!node || !choices_full(&e->choices, value, choice) || is_index(e, value, choice) || looks_up(e, node, choice)) {
+    return false;
+  }
+  bool poles =
+      op_padding_diverges(node->op) && choices_full(&e->choices, node->operands[node->operand_count - 1], choice);
+  for (int i = 0; i < node->operand_count && !poles; i++) {
+    poles = has_poles(e, node->operands[i], choice);
+  }
+  return poles;
+}
+
 // --- the walk ---
 
 static void read_operands(const Ends *e, const Node *node, MadeOf *operands) {
@@ -210,9 +224,10 @@ static bool take_in(Ends *e, NodeId id, const MadeOf *operands, int choice) {
   graph_follow(e->graph, node);
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
     const ValueId operand = graph_node(e->graph, id)->operands[i];
-    ValueId made = of_index[i] ? remade(e, operand, choice) : operand;
-    if (of_index[i] &&
-        choices_of(&e->choices, made).choice != choice) {  // it is made of other choices of the token, too
+    const bool poles = of_index[i] && has_poles(e, operand, choice);
+    ValueId made = of_index[i] && !poles ? remade(e, operand, choice) : operand;
+    // Else it is made of other choices of the token, too.
+    if (of_index[i] && choices_of(&e->choices, made).choice != choice) {
       made = where_kept(e, choice, operand, 0);
       choices_note(&e->choices, graph_producer(e->graph, made));
     }

@@ -20,8 +20,10 @@ enum {  // of a value: what it is computed from
   OF_GROUPS = 64   // groups of samples, whose positions are no multiple of the batch
 };
 
+enum { FIXED = WEIGHINGS, WAYS };  // what is the same whatever the data is counts in any way
+
 typedef struct {  // the terms of a value, by how they are weighed; -1: there are none
-  ValueId sum[WEIGHINGS];
+  ValueId sum[WAYS];
 } Terms;
 
 typedef struct {
@@ -112,15 +114,16 @@ static bool is_fixed(const Weigh *w, ValueId value) {  // the same whatever the 
 }
 
 static Terms terms_alone(const Weigh *w, ValueId value) {
-  Terms terms = {.sum = {-1, -1, -1, -1}};
-  terms.sum[weighing_of(w, value)] = value;
+  Terms terms = {.sum = {-1, -1, -1, -1, -1}};
+  terms.sum[is_fixed(w, value) ? FIXED : (int)weighing_of(w, value)] = value;
   return terms;
 }
 
 // Of operand `at` of a node that is linear in it.
 static Terms terms_behind(Weigh *w, const Node *node, int at) {
   Terms terms = terms_of(w, node->operands[at]);
-  for (int k = 0; k < WEIGHINGS; k++) {
+  graph_follow(w->graph, node);  // so that it stands in the same stage of a pipeline
+  for (int k = 0; k < WAYS; k++) {
     const ValueId term = terms.sum[k];
     if (term >= 0) {
       terms.sum[k] = node->operand_count == 1 ? graph_op1(w->graph, node->op, term)
@@ -134,7 +137,8 @@ static Terms terms_behind(Weigh *w, const Node *node, int at) {
 static Terms terms_of_both(Weigh *w, const Node *node) {
   const int first = node->op == OP_WHERE;
   Terms a = terms_of(w, node->operands[first]), b = terms_of(w, node->operands[first + 1]);
-  for (int k = 0; k < WEIGHINGS; k++) {
+  graph_follow(w->graph, node);
+  for (int k = 0; k < WAYS; k++) {
     ValueId left = a.sum[k], right = b.sum[k];
     if (left < 0 && right < 0) {
       continue;
@@ -153,20 +157,20 @@ static Terms terms_of_both(Weigh *w, const Node *node) {
   return a;
 }
 
-// All have the axes of the result: none is repeated along others.
+// All that is not fixed has the axes of the result: nothing of it is repeated along others.
 static bool same_axes(const Weigh *w, const Node *node, int from) {
   const Shape result = graph_shape(w->graph, node->first_result);
   bool same = true;
   for (int i = from; i < node->operand_count; i++) {
     const Shape shape = graph_shape(w->graph, node->operands[i]);
-    same = same && shape_same_set(&shape, &result);
+    same = same && (shape_same_set(&shape, &result) || is_fixed(w, node->operands[i]));
   }
   return same;
 }
 
 static Terms terms_made(Weigh *w, ValueId value) {
   const Node *maker = graph_producer(w->graph, value);
-  if (!maker || maker->result_count != 1 || samples_of(w->table, value).kind == SAMPLES_EACH) {
+  if (!maker || maker->result_count != 1 || is_fixed(w, value) || samples_of(w->table, value).kind == SAMPLES_EACH) {
     return terms_alone(w, value);
   }
   const Node node = *maker;
@@ -198,19 +202,59 @@ static void weigh_output(Weigh *w, NodeId id) {
   const Node node = *graph_node(w->graph, id);
   int ways = 0;
   PlanWeighing last = WEIGH_SAMPLES;
+  Terms terms = terms_of(w, node.operands[0]);
   graph_follow(w->graph, &node);
-  const Terms terms = terms_of(w, node.operands[0]);
   for (int k = 0; k < WEIGHINGS; k++) {
     ways += terms.sum[k] >= 0;
     last = terms.sum[k] >= 0 ? (PlanWeighing)k : last;
   }
   graph_node(w->graph, id)->integer = last;
+  if (ways > 1 && terms.sum[FIXED] >= 0) {
+    terms.sum[last] = graph_op2(w->graph, OP_ADD, terms.sum[last], terms.sum[FIXED]);
+  }
   for (int k = 0; ways > 1 && k < WEIGHINGS; k++) {
     if (terms.sum[k] >= 0) {
       const Name name = name_format(w->graph->names, PLAN_TERMS, node.text, plan_weighing_name((PlanWeighing)k));
       graph_add1(w->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = name, .integer = k}, terms.sum[k]);
     }
   }
+}
+
+// Puts nodes that were added to the list behind its first `count` right behind what they read: stages of a pipeline
+// send in the order of the list.
+static void put_early(Weigh *w, int count) {
+  NodeList *nodes = &w->graph->regions.at[0].nodes;
+  const int all = nodes->count;
+  int *place = ARENA_ARRAY(w->c->arena, int, w->graph->nodes.count + 1), *next = ARENA_ARRAY(w->c->arena, int, all + 1),
+      *first = ARENA_ARRAY(w->c->arena, int, count + 1);
+  for (int i = 0; i < count; i++) {
+    place[nodes->at[i]] = i;
+    first[i] = -1;
+  }
+  for (int i = count; i < all; i++) {
+    const Node *node = graph_node(w->graph, nodes->at[i]);
+    int last = 0;
+    for (int j = 0; j < node->operand_count; j++) {
+      const NodeId maker = graph_value(w->graph, node->operands[j])->node;
+      last = maker >= 0 && place[maker] > last ? place[maker] : last;
+    }
+    place[nodes->at[i]] = last;
+    int *end = &first[last];
+    while (*end >= 0) {
+      end = &next[*end];
+    }
+    *end = i;
+    next[i] = -1;
+  }
+  NodeId *order = ARENA_ARRAY(w->c->arena, NodeId, all + 1);
+  int made = 0;
+  for (int i = 0; i < count; i++) {
+    order[made++] = nodes->at[i];
+    for (int k = first[i]; k >= 0; k = next[k]) {
+      order[made++] = nodes->at[k];
+    }
+  }
+  memcpy(nodes->at, order, sizeof *order * (size_t)all);
 }
 
 void weigh_outputs(Compilation *c, const SamplesTable *table) {
@@ -223,5 +267,6 @@ void weigh_outputs(Compilation *c, const SamplesTable *table) {
       weigh_output(&w, id);
     }
   }
+  put_early(&w, count);
   graph_remove_dead(c->graph);  // terms of what is weighed in one way, which stages would send
 }
