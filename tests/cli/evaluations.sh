@@ -2,19 +2,6 @@
 # evaluations.sh: an evaluation says the same however many windows a batch has, and what it says is of its own tokens.
 . "${ROOT:?}/tests/cli/lib.sh"
 
-# said KEY...: these numbers of the evaluation in `out`
-said() {
-  local key
-  for key in "$@"; do
-    sed -n "s/.*\"$key\":\([-+0-9.e]*\)[,}].*/\1/p" out
-  done
-}
-
-# close WHAT A B: as near as sums in another order are
-close() {
-  awk -v a="$2" -v b="$3" 'BEGIN { exit !(a != "" && b != "" && a - b < 2e-6 && b - a < 2e-6) }' || die "$1: $2 is not $3"
-}
-
 # What samples have together, as a largest loss, or a mean of what a condition leaves, is no mean of samples: a batch
 # is not taken away from it again, so it stays among the numbers that there are.
 head -c 11358 "$ROOT/LICENSE" > text.txt
@@ -56,9 +43,7 @@ expect 0 "$MDL" eval pad-5
 same "a mean that has no end" inf "$(awk '$1 == "huge" { print $2 }' out)"
 
 # Beside a mask: the loss is of the answers, and an output that does not read the mask is of all windows, once each.
-for i in 1 2 3 4 5 6; do
-  echo "{\"messages\": [{\"role\": \"user\", \"content\": \"What is $i$i$i?\"}, {\"role\": \"assistant\", \"content\": \"It is the number $i, three times.\"}]}"
-done > talks.jsonl
+talks > talks.jsonl
 cat > chat.mdl << 'EOF'
 import std.nn;
 model told {

@@ -43,6 +43,28 @@ same() {
   fi
 }
 
+# said KEY...: these numbers of the line of JSON in `out`
+said() {
+  local key
+  for key in "$@"; do
+    sed -n "s/.*\"$key\":\([-+0-9.e]*\)[,}].*/\1/p" out
+  done
+}
+
+# close WHAT A B [MOST]: as near as sums in another order are
+close() {
+  awk -v a="$2" -v b="$3" -v most="${4:-2e-6}" 'BEGIN { exit !(a != "" && b != "" && a - b < most && b - a < most) }' ||
+    die "$1: $2 is not $3"
+}
+
+# talks: six conversations as JSON lines
+talks() {
+  local i
+  for i in 1 2 3 4 5 6; do
+    echo "{\"messages\": [{\"role\": \"user\", \"content\": \"What is $i$i$i?\"}, {\"role\": \"assistant\", \"content\": \"It is the number $i, three times.\"}]}"
+  done
+}
+
 # losses RUN: step and loss of every line of metrics
 losses() {
   sed -n 's/.*"step": *\([0-9]*\).*"loss": *\([-+0-9.eE]*\).*/\1 \2/p' "$1/metrics.jsonl"
