@@ -286,8 +286,8 @@ static const Ast *choose(Unit *unit, Spec *spec) {
   const char *closest = unit_closest(unit, SPACE_LAYOUT, name);
   if (closest) {
     diag_help(unit->diag, error, "did you mean `%s`?", closest);
-  } else {
-    settings_choices(unit, SPACE_LAYOUT, AST_LAYOUT, error, "the layouts of this text are");
+  } else if (!settings_choices(unit, SPACE_LAYOUT, AST_LAYOUT, error, "the layouts of this text are")) {
+    diag_help(unit->diag, error, "this text has none; write one, such as `layout dp2 { mesh dp = 2; batch -> dp; }`");
   }
   return NULL;
 }

@@ -4,6 +4,20 @@
 #include "lang/foreign.h"
 #include "lang/settings_rules.h"
 
+// Lists all precisions there are, those of the library last.
+static void list_precisions(const Unit *unit, Diagnostic *error) {
+  const char *text = "";
+  for (int library = 0; library <= 1; library++) {
+    for (int i = 0; i < unit->all.count; i++) {
+      const Declaration *declaration = &unit->all.at[i];
+      if (declaration->space == SPACE_PRECISION && declaration->library == library) {
+        text = arena_format(unit->arena, "%s%s`%s`", text, *text ? ", " : "", declaration->ast->name);
+      }
+    }
+  }
+  diag_help(unit->diag, error, "there are %s", text);
+}
+
 const Ast *precision_find(Unit *unit, const Ast *term) {
   const Declaration *declaration = unit_find(unit, SPACE_PRECISION, term->name);
   if (declaration) {
@@ -15,6 +29,8 @@ const Ast *precision_find(Unit *unit, const Ast *term) {
     diag_help(unit->diag, error, "%s", foreign);
   } else if (closest) {
     diag_help(unit->diag, error, "did you mean `%s`?", closest);
+  } else {
+    list_precisions(unit, error);
   }
   return NULL;
 }

@@ -158,7 +158,7 @@ static const Declaration *only(const Unit *unit, NameSpace space, AstKind kind, 
   return *count ? found[0] : NULL;
 }
 
-void settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *before) {
+bool settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *before) {
   const Declaration *found[MOST_CHOICES];
   int count = choices(unit, space, kind, found, MOST_CHOICES);
   const char *text = "";
@@ -168,6 +168,7 @@ void settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnosti
   if (count) {
     diag_help(unit->diag, error, "%s %s", before, text);
   }
+  return count > 0;
 }
 
 static Ast *choose_recipe(Unit *unit, const CompileOptions *options) {

@@ -21,8 +21,8 @@ Ast *settings_phrase(const Ast *declaration, const char *name);  // the phrase `
 Ast *ast_copy(Arena *arena, const Ast *ast);                     // of the whole tree
 Ast *settings_call(const Ast *phrase);                           // the first call among its terms, or NULL
 Ast *settings_model(Unit *unit, Ast *recipe);                    // the call in `model NAME(...)`; it must be there
-// Lists what there is of a kind in a help of the error, behind these words.
-void settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *before);
+// Lists what there is of a kind in a help of the error, behind these words; false: there is none.
+bool settings_choices(const Unit *unit, NameSpace space, AstKind kind, Diagnostic *error, const char *before);
 bool settings_entry(const char *name);  // is it an entry with a number, such as seed?
 
 // settings_text.c: settings that are in no file, shown in messages as text of `origin`.
