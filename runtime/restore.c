@@ -33,10 +33,27 @@ static bool restore_find(const char *path, char plan[IO_PATH_MAX], Run *run, boo
   return !*direct || io_path(run->checkpoint, error, "%s", path);
 }
 
+// The text that a run's plan was made of, beside it.
+static bool text_of_run(char text[IO_PATH_MAX], const char *plan, Error *error) {
+  return io_path(text, error, "%.*sresolved.mdl", (int)(strlen(plan) - strlen("plan.mdlx")), plan);
+}
+
+// The error of a plan that cannot be read, such as one of an older format. A run still has the text of it.
+static bool restore_unread(const char *plan, const char *why, Error *error) {
+  char text[IO_PATH_MAX], from[IO_PATH_MAX], to[IO_PATH_MAX];
+  Error unseen = {0};
+  error_set_plan(error, why);
+  if (error->status == 1 && text_of_run(text, plan, &unseen) && io_is_file(text)) {
+    return error_set(error, 1, "%s; the text of the run is there: `mdlc compile %s -o %s` makes the plan again", why,
+                     buffer_word(from, sizeof from, text), buffer_word(to, sizeof to, plan));
+  }
+  return false;
+}
+
 // The plan of the run's text for one rank: checkpoints know logical names only, so it can use those of any layout.
 static bool restore_compile(Restored *restored, const char *plan, bool decode, Error *error) {
   char text[IO_PATH_MAX];
-  if (!io_path(text, error, "%.*sresolved.mdl", (int)(strlen(plan) - strlen("plan.mdlx")), plan)) {
+  if (!text_of_run(text, plan, error)) {
     return false;
   }
   if (!io_is_file(text)) {
@@ -105,7 +122,7 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   }
   restored->set = artefact_read(restored->arena, plan, &why);
   if (!restored->set) {
-    return error_set_plan(error, why);
+    return restore_unread(plan, why, error);
   }
   if (!options->trust) {
     artefact_leave_code(restored->set);

@@ -198,6 +198,11 @@ expect 1 "$MDL" train planless --resume --steps 6
 mentions err "planless/plan.mdlx" 'mdl train planless/resolved.mdl --out planless --resume'
 train planless/resolved.mdl --steps 6 --out planless --resume
 same "a run whose plan was made again" "$(weights whole 6)" "$(weights planless 6)"
+printf '\1' | dd of=planless/plan.mdlx bs=1 seek=8 conv=notrunc status=none
+expect 1 "$MDL" eval planless
+mentions err "is a plan of format 1;" 'mdlc compile planless/resolved.mdl -o planless/plan.mdlx'
+expect 0 "$MDLC" compile planless/resolved.mdl -o planless/plan.mdlx
+expect 0 "$MDL" eval planless
 
 # Lines of metrics that are missing are said: evaluations are counted from them.
 cp -r run unmetered
