@@ -402,6 +402,18 @@ void builtin_names(const char *const **names, int *count) {
   *count = (int)(sizeof all / sizeof *all);
 }
 
+bool builtin_value(Name name) {
+  const char *const *names;
+  int count;
+  builtin_names(&names, &count);
+  for (int i = 0; i < count; i++) {
+    if (strcmp(names[i], name) == 0) {
+      return !builtin_find(name);
+    }
+  }
+  return false;
+}
+
 bool builtin_takes_text(Name name) {
   return strcmp(name, "concat") == 0 || strcmp(name, "total") == 0;
 }

@@ -412,27 +412,6 @@ static void finish_model(Elaborator *e, const Ast *model) {
   }
 }
 
-static void check_settings_used(Elaborator *e) {
-  for (int i = 0; i < e->spec->text->sizes.count; i++) {
-    const SizeSetting *setting = &e->spec->text->sizes.at[i];
-    const uint64_t unknown[] = {map_key(setting->name), map_key(NULL)};
-    if (!frame_find(e->frame, setting->name) && map_get_bytes_or(&e->unknown, unknown, sizeof unknown, -1) < 0) {
-      Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
-                                     e->spec->text->model->ast->name, setting->name);
-      const char *closest = text_closest(setting->name, e->frame->declared.at, e->frame->declared.count);
-      closest = closest ? closest : setting_closest(setting->name);
-      const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
-      const char *foreign = set ? foreign_set(setting->name) : foreign_assigned(setting->name);
-      foreign = foreign ? foreign : foreign_setting(setting->name);
-      if (foreign) {
-        diag_help(e->diag, error, "%s", foreign);
-      } else if (closest) {
-        diag_help(e->diag, error, "did you mean `%s`?", closest);
-      }
-    }
-  }
-}
-
 // Of a selector that selects nothing: the condition under which the text makes what its last part names.
 static void say_untaken(Elaborator *e, Selector selector, DiagMark before) {
   const char *dot = strrchr(selector.name, '.');

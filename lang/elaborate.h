@@ -99,6 +99,7 @@ typedef struct Elaborator {
   Frame *frame;
   int depth;
   ARRAY(const Ast *) resolving;  // axes and constants outside models, while they are looked up
+  ARRAY(Name) settable;          // axes and constants of the model itself, as declared
   int64_t steps;                 // statements, rounds of repeats and expressions so far
   int ports;                     // inputs and outputs so far
   Map outputs;                   // by name
@@ -219,6 +220,7 @@ typedef Object Builtin(Elaborator *e, const Ast *ast, Arguments *arguments);
 Builtin *builtin_find(Name name);
 bool no_named(Elaborator *e, const Ast *ast, const Arguments *arguments);  // but `name`; an error if there are others
 void builtin_names(const char *const **names, int *count);
+bool builtin_value(Name name);       // is it a value of the language, such as pi?
 bool builtin_takes_text(Name name);  // called with NULL arguments: it reads the syntax itself
 
 // top.c
@@ -251,6 +253,7 @@ bool cut_in_microbatches(const Elaborator *e, AxisId axis);  // the batch, and w
 Object needs_whole_batch(Elaborator *e, AxisId axis, Span span);
 void run_axis(Elaborator *e, const Ast *ast);
 void run_const(Elaborator *e, const Ast *ast);
+void check_settings_used(Elaborator *e);  // reports what a recipe gives a value and the model does not declare (E010)
 
 // parameters.c
 Name path_join_name(Elaborator *e, Name prefix, Name part);  // "layers.3" and "q"

@@ -1,5 +1,7 @@
-// hidden.c: functions of the user's files that the library calls in place of its own, since they have the same name.
+// hidden.c: declarations of the user's files that the library uses in place of its own or of the language's, since they
+// have the same name.
 #include "compiler/ir/graph.h"
+#include "lang/elaborate.h"
 #include "lang/lint.h"
 #include "lang/reach.h"
 
@@ -13,15 +15,28 @@ static const Declaration *of_library(const Unit *unit, Name name) {
   return NULL;
 }
 
+// What stands in the library under this name, so that a declaration of the user's hides it; NULL: nothing.
+static const char *hides(const Elaborator *e, const Declaration *taken) {
+  const AstKind kind = taken->ast->kind;
+  if (kind == AST_FUNCTION && of_library(e->unit, taken->ast->name)) {
+    return "the library has a function";
+  }
+  if (kind == AST_FUNCTION ? builtin_find(taken->ast->name) != NULL
+                           : (kind == AST_CONST || kind == AST_AXIS) && builtin_value(taken->ast->name)) {
+    return kind == AST_FUNCTION ? "the language has a function" : "the language has a value";
+  }
+  return NULL;
+}
+
 static void look(Elaborator *e, const Ast *ast, Name caller, Map *said) {
-  const Declaration *taken = ast->kind == AST_CALL ? unit_find(e->unit, SPACE_CODE, ast->name) : NULL;
-  if (taken && !taken->library && taken->ast->kind == AST_FUNCTION && of_library(e->unit, ast->name) &&
-      !map_get_or(said, map_key(taken->ast), 0)) {
+  const bool uses = ast->kind == AST_CALL || ast->kind == AST_NAME;
+  const Declaration *taken = uses ? unit_find(e->unit, SPACE_CODE, ast->name) : NULL;
+  const char *hidden = taken && !taken->library ? hides(e, taken) : NULL;
+  if (hidden && !map_get_or(said, map_key(taken->ast), 0)) {
     map_put(said, map_key(taken->ast), 1);
     Diagnostic *note = diag_note(e->diag, E011, taken->ast->name_span,
-                                 "the library has a function '%s' too, and this one stands in its place, also where "
-                                 "'%s' of the library calls it",
-                                 ast->name, caller);
+                                 "%s '%s' too, and this one stands in its place, also where '%s' of the library %s it",
+                                 hidden, ast->name, caller, ast->kind == AST_CALL ? "calls" : "uses");
     diag_help(e->diag, note, "give it another name, unless the library shall use it");
   }
   for (int i = 0; i < ast->count; i++) {

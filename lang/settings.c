@@ -515,11 +515,11 @@ static const char *number_text(Arena *arena, double number) {
 
 static void finish_run(Unit *unit, Spec *spec, const double *values) {
   PlanRun *run = &spec->run;
-  double steps = values[1] > 0 ? values[1] : 0;
-  for (int i = 0; i < spec->text->optimizers.count && steps == 0; i++) {
+  const bool said = values[1] > 0;
+  double steps = said ? values[1] : 0;
+  for (int i = 0; i < spec->text->optimizers.count && !said; i++) {
     const Ast *call = spec->text->optimizers.at[i].call;
-    double scheduled = call ? scheduled_steps(call) : 0;
-    steps = scheduled > steps ? scheduled : steps;
+    steps = fmax(steps, call ? scheduled_steps(call) : 0);
   }
   steps = steps > 0 ? fmin(steps, entries[1].most) : entries[1].otherwise;
   run->seed = (uint64_t)(values[0] >= 0 ? values[0] : entries[0].otherwise);

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "lang/elaborate.h"
+#include "lang/foreign.h"
+#include "lang/settings.h"
 
 bool already_declared(Elaborator *e, const Ast *ast) {
   Object *old = frame_find(e->frame, ast->name);
@@ -18,7 +20,12 @@ bool already_declared(Elaborator *e, const Ast *ast) {
   return true;
 }
 
-static const Ast *size_setting(const Elaborator *e, Name name) {
+// What the recipe gives an axis or a constant that is declared here; NULL: nothing, or here is not the model itself.
+static const Ast *size_setting(Elaborator *e, Name name) {
+  if (e->frame->kind != FRAME_MODEL) {
+    return NULL;
+  }
+  array_push(e->arena, &e->settable, name);
   for (int i = e->spec->text->sizes.count - 1; i >= 0; i--) {
     if (e->spec->text->sizes.at[i].name == name) {
       return e->spec->text->sizes.at[i].value;
@@ -123,7 +130,7 @@ void run_axis(Elaborator *e, const Ast *ast) {
   if (already_declared(e, ast)) {
     return;
   }
-  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  const Ast *given = size_setting(e, ast->name);
   int64_t size = 0, global = 0;
   bool good = false;
   Name name = ast->name;
@@ -185,7 +192,7 @@ void run_const(Elaborator *e, const Ast *ast) {
   if (already_declared(e, ast)) {
     return;
   }
-  const Ast *given = e->frame->kind == FRAME_MODEL ? size_setting(e, ast->name) : NULL;
+  const Ast *given = size_setting(e, ast->name);
   Object object;
   if (given) {
     setting_value(e, given, &object);
@@ -198,4 +205,49 @@ void run_const(Elaborator *e, const Ast *ast) {
   }
   object.span = ast->name_span;
   frame_set(e, e->frame, ast->name, object);
+}
+
+// Says why a name that a recipe gives a value is none that it can: where it is declared otherwise, or what was meant.
+static void blame_setting(Elaborator *e, const SizeSetting *setting) {
+  Diagnostic *error = diag_error(e->diag, E010, setting->span, "the model '%s' has no axis or constant '%s'",
+                                 e->spec->text->model->ast->name, setting->name);
+  const Object *other = frame_find(e->frame, setting->name);
+  const Declaration *outside = unit_find(e->unit, SPACE_CODE, setting->name);
+  const AstKind kind = outside && !outside->library ? outside->ast->kind : AST_MODEL;
+  if (other && other->span.file >= 0) {
+    diag_related(e->diag, error, other->span, "this is %s", object_describe(e, other));
+    if (other->kind == OBJECT_NUMBER) {
+      diag_help(e->diag, error, "a recipe can set what is declared as `const %s = ...;`", setting->name);
+    }
+    return;
+  }
+  if (kind == AST_CONST || kind == AST_AXIS) {
+    diag_related(e->diag, error, outside->ast->name_span, "this stands outside of the model");
+    diag_help(e->diag, error, "what a recipe sets is declared in the model itself");
+    return;
+  }
+  const char *closest = text_closest(setting->name, e->settable.at, e->settable.count);
+  closest = closest ? closest : setting_closest(setting->name);
+  const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
+  const char *foreign = set ? foreign_set(setting->name) : foreign_assigned(setting->name);
+  foreign = foreign ? foreign : foreign_setting(setting->name);
+  if (foreign) {
+    diag_help(e->diag, error, "%s", foreign);
+  } else if (closest) {
+    diag_help(e->diag, error, "did you mean `%s`?", closest);
+  }
+}
+
+void check_settings_used(Elaborator *e) {
+  for (int i = 0; i < e->spec->text->sizes.count; i++) {
+    const SizeSetting *setting = &e->spec->text->sizes.at[i];
+    const uint64_t unknown[] = {map_key(setting->name), map_key(NULL)};
+    bool taken = map_get_bytes_or(&e->unknown, unknown, sizeof unknown, -1) >= 0;
+    for (int s = 0; s < e->settable.count && !taken; s++) {
+      taken = e->settable.at[s] == setting->name;
+    }
+    if (!taken) {
+      blame_setting(e, setting);
+    }
+  }
 }

@@ -107,3 +107,9 @@ for rules in 'sgd(0.25)' 'norm: sgd(0.125); optimizer sgd(lr = 0.25)' '*: sgd(lr
   train rate.mdl --out "rate.run$((++runs))"
   mentions "rate.run$runs/metrics.jsonl" '"lr":0.25,'
 done
+
+# The run is as long as the longest schedule, whichever optimizer has it.
+{ cat model.mdl; echo "recipe longest { model lm(); optimizer adamw(lr = cosine(peak = 1e-3, steps = 100));
+  optimizer norm: adamw(lr = cosine(peak = 1e-3, steps = 120)); }"; } > longest.mdl
+expect 0 "$MDLC" explain longest.mdl
+mentions out "120 steps"
