@@ -196,7 +196,7 @@ static void emit(Emitter *o, NodeId id) {
     emit_before_assign(o, id);
     node = graph_node(graph, id);
   }
-  if (node->op == OP_RECEIVE && o->before[id] >= 0) {  // what comes may depend on what was sent before
+  if (op_message(node->op) && o->before[id] >= 0) {  // what comes may depend on what was sent before
     emit(o, o->before[id]);
     node = graph_node(graph, id);
   }

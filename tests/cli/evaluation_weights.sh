@@ -164,3 +164,16 @@ train sets.mdl --out sets --set batch=1
 expect 0 "$MDL" eval sets --batches 6 --json
 awk -v a="$(said answers)" 'BEGIN { exit !(a > 1) }' || die "the answers of one set are '$(said answers)' beside a set without one"
 close "the loss of two sets" "$(said plain)" "$(sed 's/.*"loss":\([0-9.]*\),"unit".*/\1/' out)"
+
+# Stages that send each other terms in both directions: every schedule says what one rank says.
+cp "$ROOT/tests/layouts/stage_terms.mdl" stages.mdl
+for layout in single pp1 pp2 pp4 chunks both cp2; do
+  train stages.mdl --data text.txt --precision fp64 --steps 2 --out run --layout $layout
+  expect 0 "$MDL" eval run --json
+  for name in loss apart size late early known; do
+    value=$(said $name)
+    [ $layout != single ] || echo "$value" > "single-$name"
+    close "$name under $layout" "$value" "$(cat single-$name)" 1e-9
+  done
+  rm -r run
+done
