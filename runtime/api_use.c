@@ -61,7 +61,7 @@ static bool evaluation_tokenizer(const Restored *restored, const char *path, con
 }
 
 // The files of a source that the run is trained on; those that are gone are none of them.
-static bool trained_add(const PlanRun *run, const char *kind, const char *name, Overlap *trained, Error *error) {
+static bool files_trained_on(const PlanRun *run, const char *kind, const char *name, Overlap *trained, Error *error) {
   char placed[PATH_MAX], tokens[PATH_MAX];
   Files files;
   Error ignored;
@@ -88,12 +88,12 @@ static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained
   bool done = true;
   if (run->data_path && !(run->data_kind && strcmp(run->data_kind, "mix") == 0)) {
     snprintf(kind, sizeof kind, "%s", run->data_kind ? run->data_kind : "text");
-    done = trained_add(run, kind, run->data_path, trained, error);
+    done = files_trained_on(run, kind, run->data_path, trained, error);
   } else {
     for (const char *at = run->data_path; done && at && *at;) {
       const size_t length = strcspn(at, "\n");
       if (source_line(at, length, &line) && strtod(line.weight, NULL) > 0) {
-        done = trained_add(run, line.kind, line.path, trained, error);
+        done = files_trained_on(run, line.kind, line.path, trained, error);
         if (!*kind) {
           snprintf(kind, sizeof kind, "%s", line.kind);
         }
@@ -132,12 +132,15 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
     overlap_said(data, "", count, first, lines);
     buffer_text(lines, " and not on the others\n");
   }
-  result->trained = path && (same || count > 0);
-  bool are[DATA_SETS_MOST] = {false};
+  const Trained *before = &facts->trained;
+  const double part = trained_part(&print, restored->plan->run.validation_fraction);
+  bool are[DATA_SETS_MOST] = {false}, held[DATA_SETS_MOST] = {false};
+  result->trained = path && (same || count > 0 || trained_share(before, print.data) > 0);
+  done = done && (path || trained_held(before, data, &print, part, held, error));
   done = done && (path || doubts_sets(data, are, lines, error));
   for (int i = 0; i < DATA_SETS_MOST; i++) {
-    result->sets[i].trained = are[i];
-    result->trained |= are[i];
+    result->sets[i].trained = are[i] || held[i];
+    result->trained |= are[i] || held[i];
   }
   result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   overlap_free(&trained);

@@ -116,6 +116,9 @@ static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
                  {"data_hash", word(facts->data_hash)},
                  {"tokenizer_hash", word(facts->tokenizer_hash)},
                  {"validation_hash", facts->validation_hash ? word(facts->validation_hash) : NULL},
+                 {"trained_on", facts->trained.count > 0 ? trained_json(&facts->trained) : NULL},
+                 {"validated_with", facts->validated_with ? word(facts->validated_with) : NULL},
+                 {"validated_from", json_integer((json_int_t)facts->validated_from)},
                  {"metrics_bytes", json_integer((json_int_t)facts->metrics_bytes)}};
   bool made = true;
   for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {

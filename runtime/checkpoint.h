@@ -17,6 +17,7 @@
 
 #include "runtime/io.h"
 #include "runtime/states.h"
+#include "runtime/trained.h"
 
 // Of version 1 manifests have no hash of their own. Of version 3 there are several files of tensors of a kind; where
 // there is one of each, version 2 is written.
@@ -32,9 +33,12 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
   uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
-  double val_loss;                                      // of an evaluation at this step; NaN: there was none
-  bool kept;        // it is of a step that was to be kept, whatever is asked for later
-  bool keeps_best;  // the run was asked to keep the one of the lowest validation loss, here or before
+  Trained trained;          // the data that it was trained on up to this step; empty: not known
+  double val_loss;          // of an evaluation at this step; NaN: there was none
+  uint64_t validated_with;  // the number of the windows it is of (trained_windows); 0: not known
+  int64_t validated_from;   // behind this step all validation losses are of those
+  bool kept;                // it is of a step that was to be kept, whatever is asked for later
+  bool keeps_best;          // the run was asked to keep the one of the lowest validation loss, here or before
   // The first parameter, or state of the optimizer, that holds a number which is not finite; empty: none does. Saving
   // looks, and fills this in.
   char not_finite[96];
@@ -44,10 +48,11 @@ typedef struct {  // what a manifest says besides files and tensors
   bool damaged;  // reading failed since the checkpoint is not what was saved; not since memory or the disk failed
 } CheckpointFacts;
 
-typedef struct {  // what stays when a checkpoint was saved; the newest good one always does
-  int newest;     // so many; 0: all
-  int64_t every;  // and those of steps that are a multiple of this, or were of another before; 0: no others
-  bool best;      // and the good one of the lowest validation loss
+typedef struct {            // what stays when a checkpoint was saved; the newest good one always does
+  int newest;               // so many; 0: all
+  int64_t every;            // and those of steps that are a multiple of this, or were of another before; 0: no others
+  bool best;                // and the good one of the lowest validation loss
+  uint64_t validated_with;  // among those of these windows, or of not known ones; 0: all are
 } CheckpointKeep;
 
 // Saves as `directory`/step-NNNNNNNN, then removes what `keep` (NULL: all stay) does not ask for.
@@ -76,7 +81,7 @@ bool checkpoint_is_good(const CheckpointFacts *facts);
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
 
 // The lowest validation loss of the good ones; infinite: none was evaluated.
-bool checkpoint_best(const char *directory, double *least, Error *error);
+bool checkpoint_best(const char *directory, uint64_t validated_with, double *least, Error *error);
 
 // Loads the newest that is whole and finite. `notes`: a line for each that was passed over; damaged ones are renamed to
 // damaged-NNNNNNNN. False too where there are some and none will do.

@@ -181,6 +181,11 @@ static bool manifest_word(const json_t *root, const char *key, int base, uint64_
   return text && *text && *end == '\0';
 }
 
+// The same of a fingerprint that need not be there.
+static bool manifest_print(const json_t *root, const char *key, uint64_t *value) {
+  return !json_object_get(root, key) || manifest_word(root, key, 16, value);
+}
+
 // What manifests of before do not say is not known, and no mistake.
 static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
   const json_t *loss = json_object_get(root, "val_loss"), *finite = json_object_get(root, "finite");
@@ -192,13 +197,14 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
     snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
   }
   facts->kept = json_is_true(json_object_get(root, "kept"));
-  facts->data_hash = facts->tokenizer_hash = facts->validation_hash = 0;
+  const json_t *trained = json_object_get(root, "trained_on");
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
-         (!json_object_get(root, "data_hash") || manifest_word(root, "data_hash", 16, &facts->data_hash)) &&
-         (!json_object_get(root, "tokenizer_hash") ||
-          manifest_word(root, "tokenizer_hash", 16, &facts->tokenizer_hash)) &&
-         (!json_object_get(root, "validation_hash") ||
-          manifest_word(root, "validation_hash", 16, &facts->validation_hash));
+         manifest_print(root, "data_hash", &facts->data_hash) &&
+         manifest_print(root, "tokenizer_hash", &facts->tokenizer_hash) &&
+         manifest_print(root, "validation_hash", &facts->validation_hash) &&
+         manifest_print(root, "validated_with", &facts->validated_with) &&
+         (!trained || trained_read(trained, &facts->trained)) &&
+         (!json_object_get(root, "validated_from") || manifest_number(root, "validated_from", &facts->validated_from));
 }
 
 static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {

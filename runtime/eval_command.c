@@ -142,7 +142,11 @@ static void print_data(Arena *arena, const MdlEvaluation *result) {
   } else if (result->held_out > 0) {
     printf("data           %sthe last %g%% of ", part, result->held_out * 100);
     plain_put(stdout, result->data);
-    printf("%s\n", result->changed ? changed : ", which the run does not train on");
+    printf("%s%s\n",
+           result->trained   ? ", which the run does not train on, but did before in part"
+           : result->changed ? ""
+                             : ", which the run does not train on",
+           changed);
   } else {
     printf("data           %s", part);
     plain_put(stdout, result->data);

@@ -218,7 +218,7 @@ typedef struct {
   int64_t step, windows, tokens;
   double seconds;
   char data[4096];  // the file that is read; of several the first, and how many more
-  double held_out;  // its last part, which the run does not train on; 0: all of it, whatever the run has read
+  double held_out;  // its last part, which the run does not train on now; 0: all of it, whatever the run has read
   int set_count;    // of validation sources that the recipe names; then the above are of all, `loss` the mean of theirs
   struct {
     char name[64], data[4096];   // a single one may have no name
@@ -226,7 +226,8 @@ typedef struct {
     int64_t windows, all_windows, tokens;
     bool trained;  // as below
   } sets[8];
-  // It, or one of its files, is what the run was trained on: of `data` but for the part that the run held out.
+  // It, or one of its files, is what the run was trained on, now or before it went on with other data or another part
+  // held out: of `data` but for the part that the run holds out; where it holds one out, of that part.
   bool trained;
   bool changed;   // the run's data is not what it was: it may hold out text that was trained on
   char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per

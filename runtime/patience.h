@@ -13,7 +13,8 @@ typedef struct {
   int64_t since;  // evaluations behind it
 } Patience;
 
-Patience patience_of(const Metrics *metrics);
+// Of the evaluations behind step `from`: those before it are of other windows.
+Patience patience_of(const Metrics *metrics, int64_t from);
 
 typedef struct {
   bool evaluable;  // the plan has a program for it

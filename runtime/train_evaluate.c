@@ -56,7 +56,7 @@ bool trainer_evaluations(const Trainer *t, bool evaluable, Error *error) {
 }
 
 void trainer_patience(Trainer *t) {
-  t->stops = t->options->patience > 0 && patience_of(&t->metrics).since >= t->options->patience;
+  t->stops = t->options->patience > 0 && patience_of(&t->metrics, t->validated_from).since >= t->options->patience;
 }
 
 // The loss that metrics have of the step, and the validation loss; NaN where there is none.
@@ -87,6 +87,9 @@ bool trainer_make_up(Trainer *t, Error *error) {
   double val_loss;
   const double loss = step_loss(&t->metrics, line->step, &val_loss);
   if (t->saved != line->step || line->step == 0 || !trainer_evaluates(t, line->step)) {
+    return true;
+  }
+  if (!isnan(val_loss) && t->validated_from == line->step) {  // it is of other windows than those to come
     return true;
   }
   if (!isnan(val_loss)) {  // a run that was killed behind that line may not have saved it

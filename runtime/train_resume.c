@@ -64,11 +64,18 @@ static void resume_warn_data(Trainer *t, const CheckpointFacts *facts) {
   }
 }
 
+// Do evaluations read other windows than when the run was saved? Manifests of before name their sources at most.
+static bool validates_otherwise(const Trainer *t, const CheckpointFacts *facts) {
+  return facts->validated_with != 0 && t->validated_with != 0
+             ? facts->validated_with != t->validated_with
+             : facts->validation_hash != 0 && facts->validation_hash != t->print.validation;
+}
+
 static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
-  if (facts->validation_hash != 0 && facts->validation_hash != t->print.validation) {
+  if (validates_otherwise(t, facts)) {
     log_line(&t->log, LOG_YELLOW
              "note      what this run validates with is not what it was when it was saved: validation losses from here "
-             "on are no continuation of those before" LOG_PLAIN);
+             "on are no continuation of those before, and --patience and --keep-best begin anew with them" LOG_PLAIN);
   }
 }
 
@@ -229,11 +236,34 @@ static void recipe_doubt(const Trainer *t, Buffer *lines) {
   }
 }
 
+// Text that is held out now, and that this run, or the one that its weights are of, was trained on before.
+static bool held_doubt(const Trainer *t, Buffer *lines, Error *error) {
+  bool are[DATA_SETS_MOST] = {false};
+  const double part = trained_part(&t->print, t->plan->run.validation_fraction);
+  if (!trained_held(&t->trained, t->data, &t->print, part, are, error)) {
+    return false;
+  }
+  for (int i = 0; i < t->validation.count; i++) {
+    const char *name = t->validation.name[i];
+    if (are[i] && t->print.validation == 0) {
+      buffer_format(lines,
+                    "the last %g%% of the data are held out, and were trained on before in part: validation losses "
+                    "are not of new text alone\n",
+                    t->plan->run.validation_fraction * 100);
+    } else if (are[i]) {
+      buffer_format(lines, "the validation source %s was trained on before: its loss is none of new text\n",
+                    *name ? name : data_facts(t->validation.data[i]).path);
+    }
+  }
+  return true;
+}
+
 bool trainer_doubts(Trainer *t, Error *error) {
   Buffer lines = {0};
   options_doubt(t, &lines);
   recipe_doubt(t, &lines);
-  const bool done = data_doubts(t->data, &lines, error) && (!t->options->from || weights_doubt(t, &lines, error));
+  const bool done = data_doubts(t->data, &lines, error) && held_doubt(t, &lines, error) &&
+                    (!t->options->from || weights_doubt(t, &lines, error));
   say_notes(t, &lines);
   buffer_free(&lines);
   return done;
@@ -430,7 +460,30 @@ static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
                                   : source_start(&t->session, from, NULL, &t->left_out, error);
 }
 
-bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
+// What a run that goes on was trained on before, and since when its evaluations are what they are.
+static void remember(Trainer *t, const CheckpointFacts *facts) {
+  t->trained = facts->trained;
+  if (facts->trained.count == 0 && facts->data_hash != 0) {  // of before: held out was what is now
+    trained_add(&t->trained, facts->data_hash, trained_part(&t->print, t->plan->run.validation_fraction));
+  }
+  t->validated_from = validates_otherwise(t, facts) ? facts->step : facts->validated_from;
+  t->validated_with = t->validated_with ? t->validated_with : facts->validated_with;
+}
+
+// Weights that a run saved know what that was trained on.
+static bool inherit(Trainer *t, Error *error) {
+  char found[IO_PATH_MAX];
+  CheckpointFacts facts = {0};
+  Error unfound = {0};
+  if (hf_is(t->options->from->path) || !source_find(t->options->from->path, found, &unfound) || peft_is(found)) {
+    return true;
+  }
+  const bool done = checkpoint_facts(found, &facts, error);
+  t->trained = facts.trained;
+  return done;
+}
+
+static bool begin_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
   t->session.trunk = t->options->trunk;
@@ -446,12 +499,20 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
     return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
-           (!t->options->from || (trainer_begin(t, t->options->from, error) && frozen_stays(t, error)));
+           (!t->options->from ||
+            (trainer_begin(t, t->options->from, error) && frozen_stays(t, error) && inherit(t, error)));
   }
   t->saved = facts->step;
   t->keeps_best |= facts->keeps_best;
+  remember(t, facts);
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
-         (!t->options->keep_best || checkpoint_best(t->run.checkpoints, &t->best, error));
+         (!t->options->keep_best || checkpoint_best(t->run.checkpoints, t->validated_with, &t->best, error));
+}
+
+bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
+  const bool done = begin_state(t, facts, notes, error);
+  trained_add(&t->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
+  return done;
 }

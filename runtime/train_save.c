@@ -215,11 +215,17 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,
                            .validation_hash = t->print.validation,
+                           .trained = t->trained,
+                           .validated_with = t->validated_with,
+                           .validated_from = t->validated_from,
                            .val_loss = t->line.val_loss,
                            .kept = t->options->keep_every > 0 && t->line.step % t->options->keep_every == 0,
                            .keeps_best = t->keeps_best,
                            .frozen = t->frozen};
-  const CheckpointKeep keep = {.newest = (int)t->options->keep, .every = t->options->keep_every, .best = t->keeps_best};
+  const CheckpointKeep keep = {.newest = (int)t->options->keep,
+                               .every = t->options->keep_every,
+                               .best = t->keeps_best,
+                               .validated_with = t->validated_with};
   error->status = 0;
   if (!trainer_follow(t, error)) {
     return save_failed(t, facts.step, last, error);

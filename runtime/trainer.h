@@ -51,6 +51,9 @@ struct Trainer {
   double best;                                      // the lowest validation loss of a checkpoint
   bool keeps_best;                                  // that one stays, as --keep-best asks, or did before
   DataPrint print;                                  // of the data
+  Trained trained;                                  // data that the run was trained on, up to now
+  uint64_t validated_with;                          // the windows that evaluations read; 0: there are none
+  int64_t validated_from;                           // evaluations behind this step read those
   int64_t skipped;                                  // steps whose update was not made
   int bad_steps;                                    // in a row
   bool first_counts;                                // a target of the first batch here counts

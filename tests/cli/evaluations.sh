@@ -165,3 +165,37 @@ mentions err "has no evaluate program: its batch is a microbatch" \
   "with \`microbatches = 1\` its batch is the whole one: \`mdl train FILE --out RUN --resume --set microbatches=1\`"
 train counted.mdl --out counted --resume --set microbatches=1 --eval-every 0
 expect 0 "$MDL" eval counted
+
+# What is held out and was trained on before is said: with a larger part, another source, other data, weights of a run.
+{ cat "$ROOT/LICENSE"; seq 3000; } > before.txt
+seq 4000 > other.txt
+sed -e 's/  data text(.*/  data text("before.txt", tokenizer = bytes);/' -e 's/  validation [^;]*;//' plain.mdl > before.mdl
+sed 's/  data text/  validation text("other.txt", tokenizer = bytes);\n&/' before.mdl > sourced.mdl
+
+# trained_on SAID RUN OPTIONS...: what an evaluation says of what it read
+trained_on() {
+  local what=$1
+  shift
+  expect 0 "$MDL" eval "$@" --json
+  grep -q "\"trained\":$what," out || die "$*: trained is not $what: $(cat out)"
+}
+train before.mdl --out larger --steps 2
+trained_on false larger
+train before.mdl --out larger --steps 3 --resume --set validation=0.5
+mentions out "held out, and were trained on before in part"
+trained_on true larger
+expect 0 "$MDL" eval larger
+mentions out "which the run does not train on, but did before in part"
+train before.mdl --out larger --steps 4 --resume --set validation=0.01
+trained_on false larger  # this part was always held out
+train before.mdl --out from --steps 1 --from larger
+mentions out "held out, and were trained on before in part"
+trained_on true from
+train sourced.mdl --out wholly --steps 2
+trained_on false wholly
+train before.mdl --out wholly --steps 3 --resume
+trained_on true wholly
+train before.mdl --out other --steps 2
+train before.mdl --out other --steps 3 --resume --data other.txt
+trained_on false other
+trained_on true other --data before.txt

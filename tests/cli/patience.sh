@@ -112,3 +112,16 @@ wait $! || status=$?
 mentions log "interrupted after step 2, before it was evaluated" "mdl train last --resume"
 train last.mdl --steps 2 --set eval_batches=1 --out last --resume
 same "what was made up for" "$(evaluations last | cut -d' ' -f1)" 2
+
+# Losses of other windows are not compared: patience and the best begin anew, here with a text that is harder.
+head -c 4000 /dev/urandom > hard.txt
+sed -e 's/  seed = 3;/&  validation text("..\/..\/LICENSE");/' -e "s,../../LICENSE,$ROOT/LICENSE," "$SMALL" > turned.mdl
+train turned.mdl --steps 6 --eval-every 2 --save-every 2 --keep 1 --keep-best --out turned
+sed -i 's,validation text("[^"]*"),validation text("hard.txt"),' turned.mdl
+train turned.mdl --steps 12 --eval-every 2 --save-every 2 --keep 1 --keep-best --patience 3 --out turned --resume
+mentions out "--patience and --keep-best begin anew"
+least=$(evaluations turned | awk '$1 > 6 && (!best || $2 < best) { best = $2; step = $1 } END { print step }')
+[ -d "turned/checkpoints/step-$(printf %08d "$least")" ] || die "the best of the new windows, of step $least, is gone"
+[ ! -d turned/checkpoints/step-00000006 ] || die "a checkpoint stays for the loss of other windows"
+train turned.mdl --steps 14 --eval-every 2 --out turned --resume
+! grep -q "begin anew" out || die "the same windows were taken for others"

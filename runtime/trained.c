@@ -1,0 +1,105 @@
+// trained.c: fingerprints of data, with the share of it that was not held out.
+#include "runtime/trained.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+static const double SAME_SHARE = 1e-9;  // shares come as fractions of a recipe, and differ by less where they are one
+
+static int find(const Trained *trained, uint64_t data) {
+  for (int i = 0; i < trained->count; i++) {
+    if (trained->at[i].data == data) {
+      return i;
+    }
+  }
+  return -1;
+}
+
+void trained_add(Trained *trained, uint64_t data, double share) {
+  const int found = find(trained, data);
+  if (found >= 0) {
+    trained->at[found].share = fmax(trained->at[found].share, share);
+    return;
+  }
+  if (trained->count == TRAINED_MOST) {
+    memmove(trained->at, trained->at + 1, sizeof *trained->at * (TRAINED_MOST - 1));
+    trained->count--;
+  }
+  trained->at[trained->count++] = (TrainedOn){data, share};
+}
+
+double trained_share(const Trained *trained, uint64_t data) {
+  const int found = find(trained, data);
+  return found >= 0 ? trained->at[found].share : 0;
+}
+
+json_t *trained_json(const Trained *trained) {
+  json_t *all = json_array();
+  for (int i = 0; i < trained->count; i++) {
+    char hash[17];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)trained->at[i].data);
+    json_array_append_new(all, json_pack("{s:s, s:f}", "data_hash", hash, "share", trained->at[i].share));
+  }
+  return all;
+}
+
+bool trained_read(const json_t *value, Trained *trained) {
+  *trained = (Trained){0};
+  for (size_t i = 0; i < json_array_size(value); i++) {
+    const json_t *one = json_array_get(value, i), *share = json_object_get(one, "share");
+    const char *hash = json_string_value(json_object_get(one, "data_hash"));
+    char *end = NULL;
+    const uint64_t data = hash ? strtoull(hash, &end, 16) : 0;
+    if (!hash || !*hash || *end || !json_is_number(share) ||
+        !(json_number_value(share) >= 0 && json_number_value(share) <= 1)) {
+      return false;
+    }
+    trained_add(trained, data, json_number_value(share));
+  }
+  return json_is_array(value);
+}
+
+double trained_part(const DataPrint *print, double held_out) {
+  return print->validation != 0 ? 1 : 1 - held_out;
+}
+
+bool trained_held(const Trained *trained, const Data *data, const DataPrint *print, double part,
+                  bool are[DATA_SETS_MOST], Error *error) {
+  if (print->validation == 0) {
+    are[0] = trained_share(trained, print->data) > part + SAME_SHARE;
+    return true;
+  }
+  const bool others = trained->count > 1 || (trained->count == 1 && trained->at[0].data != print->data);
+  for (int i = 0; others && i < data_set_count(data); i++) {
+    const char *name;
+    DataPrint set;
+    if (!data_fingerprint(data_set(data, i, &name), &set, error)) {
+      return false;
+    }
+    are[i] = trained_share(trained, set.data) > 0;
+  }
+  return true;
+}
+
+uint64_t trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
+                         int64_t sequence) {
+  struct {
+    uint64_t data, tokenizer;
+    double held_out;
+    int64_t sequence, count[DATA_SETS_MOST];
+  } of = {0};
+  of.data = print->validation != 0 ? print->validation : print->data;
+  of.tokenizer = print->tokenizer;
+  of.held_out = print->validation != 0 ? 0 : held_out;
+  of.sequence = sequence;
+  for (int i = 0; i < data_set_count(data) && i < DATA_SETS_MOST; i++) {
+    const char *name;
+    const int64_t all = data_facts(data_set(data, i, &name)).validation_windows;
+    of.count[i] = limit > 0 && limit <= all / rows ? limit * rows : all;
+  }
+  const uint64_t hash = XXH3_64bits(&of, sizeof of);
+  return hash != 0 ? hash : 1;
+}
