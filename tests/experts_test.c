@@ -110,8 +110,8 @@ static void test_capacity_of_all_differs(void **state) {
 }
 
 // Products make 0 of a choice that is left out. Behind them stand biases of its expert and of all, scales, functions
-// that are not 0 at 0 or are infinite there; with an axis of choices, and without one, where what stands beside stays,
-// as does what only some of the axes of positions have, in the text and as a gradient of means.
+// that are not 0 at 0, or are infinite there, or whose slopes are; with an axis of choices, and without one, where what
+// stands beside stays, as does what only some of the axes of positions have, in the text and as a gradient of means.
 static const char behind[] =
     "import std.nn;\n"
     "model m {\n"
@@ -130,6 +130,7 @@ static const char behind[] =
     "    param down: [experts | wide ; embed] ~ normal(0.5);\n"
     "    param down_bias: [experts, embed] ~ normal(0.5);\n"
     "    param every: [embed] ~ normal(0.5);\n"
+    "    param lean: [experts, embed] ~ normal(0.5);\n"
     "    h = gelu(dot(x, up[who] over embed) + up_bias[who]) * up_scale[who];\n"
     "    d = dot(h, down[who] over wide);\n"
     "    y = sigmoid(d + tanh(down_bias[stop(who)]) + every) + 0.1 * log(sum(square(d) over embed)) + 0.01 * tanh(x / "
@@ -138,6 +139,10 @@ static const char behind[] =
     "    q = square(up_scale[who]);\n"
     "    v = sigmoid(where(softmax(best over choice) > 0.5, 1, d)) + mean(x over embed) * log(mean(q over wide)) + "
     "softmax(best over choice) * tanh(best) / mean(q over wide);\n"
+    "    z = d * every;\n"
+    "    v = v + z / (sqrt(sum(square(z) over embed)) + 0.01) + 0.1 * sqrt(abs(best) * softmax(best over choice)) + "
+    "sqrt(square(d) / (1 + square(x)));\n"
+    "    v = v + 0.1 * (mean(dot(x + lean[who], up[who] over embed) over wide) * best + best);\n"
     "%s"
     "    far = far + mean(where(y > 0.5, tanh(y), -y)) + mean(square(u));\n"
     "    near = near + mean(square(mean(x over seq))) + mean(x) + mean(u * x + v * x);\n"

@@ -64,6 +64,28 @@ static bool says_kept(const Choices *choices, ValueId condition) {
   return limited && least->op == OP_INTEGER && least->integer == 0;
 }
 
+bool choices_positive(const Choices *choices, ValueId value) {
+  const Node *node = graph_producer(choices->graph, value);
+  if (!node || node->operand_count == 0) {
+    return node && ((node->op == OP_CONST && node->number > 0) || (node->op == OP_INTEGER && node->integer > 0));
+  }
+  if (node->op == OP_WHERE && says_kept(choices, node->operands[0])) {
+    return choices_positive(choices, node->operands[2]);
+  }
+  if (node->op == OP_SQRT) {
+    return choices_positive(choices, node->operands[0]);
+  }
+  for (int i = 0; (node->op == OP_ADD || node->op == OP_MAX) && i < 2; i++) {
+    const MadeOf other = choices_of(choices, node->operands[1 - i]);
+    const Node *leaf = graph_producer(choices->graph, node->operands[i]);
+    if (leaf && leaf->op == OP_CONST && leaf->number > 0) {
+      return node->op == OP_MAX || (other.choice && other.content == PADDING_ZERO) ||
+             choices_positive(choices, node->operands[1 - i]);
+    }
+  }
+  return false;
+}
+
 // What the node gives of operands that hold this at each position.
 static PaddingContent result_of(const Choices *choices, const Node *node, AxisId position, PaddingContent *contents) {
   const bool diverges = op_padding_diverges(node->op);
@@ -79,7 +101,8 @@ static PaddingContent result_of(const Choices *choices, const Node *node, AxisId
     return PADDING_ZERO;
   }
   for (int i = 0; i < node->operand_count; i++) {  // a number may be 0
-    contents[i] = diverges && contents[i] == PADDING_FINITE ? PADDING_ANY : contents[i];
+    const bool safe = !diverges || contents[i] != PADDING_FINITE || choices_positive(choices, node->operands[i]);
+    contents[i] = safe ? contents[i] : PADDING_ANY;
   }
   return op_padding(node->op)->content(choices->graph, node, position, contents);
 }

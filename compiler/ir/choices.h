@@ -33,6 +33,9 @@ MadeOf choices_of(const Choices *choices, ValueId value);
 bool choices_full(const Choices *choices, ValueId value, int choice);
 bool choices_apart(const Choices *choices, const Node *node, int choice);
 
+// Is it surely a number above 0 where its choice is left out? Of what is made of none, everywhere.
+bool choices_positive(const Choices *choices, ValueId value);
+
 // Of the result of a node whose operands are made of this.
 MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *operands);
 

@@ -18,6 +18,8 @@ typedef struct {
   Map masked;              // value to what is 0 where its choice is left out
   Map by_index;            // value and choice to whether it is of the index alone
   Map remade;              // value and choice to the same by the limited index
+  Map poles;               // value and choice to whether it has poles
+  Map ones;                // value to what is 1 where its choice is left out
   ARRAY(ValueList) given;  // by choice: what its products so far are given, and is to be noted
   Map feeds;               // value and choice: those of which that is made
 } Ends;
@@ -174,18 +176,29 @@ static ValueId remade(Ends *e, ValueId value, int choice) {
   return (ValueId)known;
 }
 
-// Divides what is made of the index by what is, too? Of a lookup by the limited index that may be 0.
-static bool has_poles(const Ends *e, ValueId value, int choice) {
+// Is its value or its slope perhaps infinite where this operand is 0?
+static bool is_pole(const Node *node, int operand) {
+  const bool diverges = op_padding_diverges(node->op) || op_steep(node->op);
+  return op_elementwise(node->op) && diverges && !op_linear_in(node->op, operand);
+}
+
+// Has what is made of the index poles? A lookup by the limited index may be 0.
+static bool has_poles(Ends *e, ValueId value, int choice) {
+  const uint64_t key[] = {(uint64_t)value, (uint64_t)choice};
   const Node *node = graph_producer(e->graph, value);
+  int64_t known;
   if (!node || !choices_full(&e->choices, value, choice) || is_index(e, value, choice) || looks_up(e, node, choice)) {
     return false;
   }
-  bool poles =
-      op_padding_diverges(node->op) && choices_full(&e->choices, node->operands[node->operand_count - 1], choice);
-  for (int i = 0; i < node->operand_count && !poles; i++) {
-    poles = has_poles(e, node->operands[i], choice);
+  if (!map_get_bytes(&e->poles, key, sizeof key, &known)) {
+    known = false;
+    for (int i = 0; i < node->operand_count && !known; i++) {
+      const ValueId operand = node->operands[i];
+      known = (is_pole(node, i) && choices_full(&e->choices, operand, choice)) || has_poles(e, operand, choice);
+    }
+    map_put_bytes(&e->poles, key, sizeof key, known);
   }
-  return poles;
+  return known != 0;
 }
 
 // --- the walk ---
@@ -254,24 +267,41 @@ static bool mask_any(Ends *e, NodeId id, const MadeOf *operands) {
   return beside && any;
 }
 
-// What makes such a value of zeros beside something else, as a quotient does, is given ones instead: nobody reads it.
-static void leave_poles(Ends *e, NodeId id, const MadeOf *operands, MadeOf made) {
-  const Node *node = graph_node(e->graph, id);
-  bool beside = false, any = false;
-  for (int i = 0; i < node->operand_count; i++) {
-    const Node *maker = graph_producer(e->graph, node->operands[i]);
-    beside = beside || (!operands[i].choice && !(maker && op_leaf(maker->op) && !op_given(maker->op)));
-    any = any || operands[i].content == PADDING_ANY;
-  }
-  for (int i = 0; made.content == PADDING_ANY && beside && !any && i < graph_node(e->graph, id)->operand_count; i++) {
-    const ValueId operand = graph_node(e->graph, id)->operands[i];
-    if (operands[i].choice && element_type_floating(graph_value(e->graph, operand)->type)) {
-      graph_follow(e->graph, graph_node(e->graph, id));
-      const ValueId one = where_kept(e, operands[i].choice, operand, 1);
-      choices_note(&e->choices, graph_producer(e->graph, one));
-      graph_node(e->graph, id)->operands[i] = one;
+// What may have a pole at 0, as a quotient or a root does, is given ones: else a gradient of what stands beside the
+// choice, here or before, would be 0 times what is no number.
+static void leave_poles(Ends *e, NodeId id, const MadeOf *operands) {
+  for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
+    const Node *node = graph_node(e->graph, id);
+    const ValueId operand = node->operands[i];
+    int64_t one;
+    if (!operands[i].choice || !is_pole(node, i) || !element_type_floating(graph_value(e->graph, operand)->type) ||
+        choices_positive(&e->choices, operand)) {
+      continue;
     }
+    if (!map_get(&e->ones, (uint64_t)operand, &one)) {
+      graph_follow(e->graph, node);
+      one = where_kept(e, operands[i].choice, operand, 1);
+      choices_note(&e->choices, graph_producer(e->graph, (ValueId)one));
+      map_put(&e->ones, (uint64_t)operand, one);
+    }
+    graph_node(e->graph, id)->operands[i] = (ValueId)one;
   }
+}
+
+// What a product is made of, but for factors of the whole product, which may stand in front of it or behind.
+static ValueId without_weights(const Graph *graph, const Node *product) {
+  ValueId value = product->operands[0];
+  for (const Node *node = graph_producer(graph, value); node && node->op == OP_MUL;
+       node = graph_producer(graph, value)) {
+    const Shape first = graph_shape(graph, node->operands[0]), second = graph_shape(graph, node->operands[1]);
+    const bool has_first = shape_common(first, &product->axes).count > 0,
+               has_second = shape_common(second, &product->axes).count > 0;
+    if (has_first == has_second) {
+      break;
+    }
+    value = node->operands[has_first ? 0 : 1];
+  }
+  return value;
 }
 
 static void visit(Ends *e, NodeId id) {
@@ -288,7 +318,7 @@ static void visit(Ends *e, NodeId id) {
     read_operands(e, graph_node(e->graph, id), operands);
   }
   if (made.choice && !op_chosen(graph_node(e->graph, id)->op)) {
-    leave_poles(e, id, operands, made);
+    leave_poles(e, id, operands);
     read_operands(e, graph_node(e->graph, id), operands);
   }
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
@@ -298,7 +328,7 @@ static void visit(Ends *e, NodeId id) {
   }
   node = graph_node(e->graph, id);
   if (op_chosen(node->op) && made.choice && operands[0].choice != made.choice) {
-    array_push(e->c->arena, &e->given.at[made.choice - 1], node->operands[0]);
+    array_push(e->c->arena, &e->given.at[made.choice - 1], without_weights(e->graph, node));
   }
   choices_note(&e->choices, node);
 }
@@ -319,7 +349,7 @@ void limit_choices(Compilation *c, const LimitedIndices *indices) {
     choices_add(&e.choices, indices->at[i].limited);
     array_push(c->arena, &e.given, (ValueList){0});
   }
-  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds};
+  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds, &e.poles, &e.ones};
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     *maps[i] = map_create(c->arena);
   }

@@ -34,3 +34,9 @@ for layout in free capped apart; do
   done
   same "what is sent under $layout" "$(cat summed.sent)" "$(cat sliced.sent)"
 done
+
+# What is made of an index in many steps is looked through once, not once for each way through it.
+{ printf '    param bias: [experts, embed] ~ normal(0.2);\n    b = bias[who];\n'
+  for _ in $(seq 60); do echo '    b = sin(b * b + 0.1) - b;'; done; } > steps
+sed -e '/who = whom/r steps' -e 's/over inner) \* best/over inner) * best + b * best/' summed.mdl > deep.mdl
+expect 0 timeout 20 "$MDLC" check deep.mdl --layout capped
