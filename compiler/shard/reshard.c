@@ -86,7 +86,7 @@ static bool next_cut(const Shard *s, const Held *now, const Held *want, AxisId a
 
 static ValueId add(Shard *s, Op op, NodeInit init, ValueId value, uint32_t mesh, const Held *result) {
   Graph *graph = s->graph;
-  init.text = mapping_names(s->mapping, mesh);
+  init.text = mesh ? mapping_names(s->mapping, mesh) : NULL;  // a rename is of none
   init.integer = mesh;
   Role role = graph->role;
   const Value from = *graph_value(graph, value);
@@ -298,6 +298,25 @@ static ValueId twin_to_move(const Shard *s, ValueId value) {
   return value;
 }
 
+// What is gathered by two names is gathered once. Of a rename whose new axis `want` gathers: its operand, and how that
+// would be held; false of others.
+static bool is_other_name(Shard *s, ValueId value, const Held *want, ValueId *under, Held *held) {
+  const Node *node = graph_producer(s->graph, value);
+  const Held now = held_of(s, value);
+  if (!node || node->op != OP_RENAME || held_cut(&now, node->axis2) == 0 || held_cut(want, node->axis2) != 0 ||
+      held_partial(&now) != 0) {
+    return false;
+  }
+  *under = node->operands[0];
+  *held = *want;
+  return true;
+}
+
+// The same value under the rename's other name, once all of the axis is there.
+static ValueId by_name(Shard *s, ValueId whole, AxisId from, AxisId to, const Held *held) {
+  return add(s, OP_RENAME, (NodeInit){NODE_INIT, .axis = from, .axis2 = to}, whole, 0, held);
+}
+
 // A gather makes a value larger: what the forward gathered is gathered again in the backward rather than kept.
 ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   Graph *graph = s->graph;
@@ -313,6 +332,17 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     if (s->saved) {
       map_put_bytes(&s->memo, &there, sizeof there, known);
     }
+    return (ValueId)known;
+  }
+  ValueId under;
+  Held held;
+  const bool named = is_other_name(s, value, want, &under, &held);
+  const Node *rename = graph_producer(graph, value);
+  const AxisId from = named ? rename->axis : -1, to = named ? rename->axis2 : -1;
+  const Wish same = named ? wish(s, under, &held, graph->backward) : here;
+  if (named && map_get_bytes(&s->memo, &same, sizeof same, &known)) {
+    known = by_name(s, (ValueId)known, from, to, want);
+    map_put_bytes(&s->memo, &here, sizeof here, known);
     return (ValueId)known;
   }
   const bool number = shard_disowns_number(s, value, want);
@@ -332,6 +362,9 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     }
   }
   map_put_bytes(&s->memo, &here, sizeof here, made);
+  if (named) {
+    map_put_bytes(&s->memo, &same, sizeof same, by_name(s, made, to, from, &held));
+  }
   if (!gathered || s->saved) {
     map_put_bytes(&s->memo, &there, sizeof there, made);
   }

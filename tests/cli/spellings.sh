@@ -40,3 +40,31 @@ done
   for _ in $(seq 60); do echo '    b = sin(b * b + 0.1) - b;'; done; } > steps
 sed -e '/who = whom/r steps' -e 's/over inner) \* best/over inner) * best + b * best/' summed.mdl > deep.mdl
 expect 0 timeout 20 "$MDLC" check deep.mdl --layout capped
+
+# A value that two names are read by is gathered once, wherever the rename stands.
+cat > named.mdl << 'EOF'
+import std.nn;
+model m {
+  axis batch, seq, vocab = 32, embed = 16, heads = 2, hd = 8, layers = 2;
+  axis key like seq;
+  input tokens, targets: index(vocab)[batch, seq];
+  x = embedding(tokens over vocab to embed, name = table) @resid;
+  repeat layers {
+    h = rms_norm(x over embed, name = norm);
+    q = linear(h over embed to heads, hd);
+    k = linear(h[seq -> key] over embed to heads, hd);
+    v = linear(h[seq -> key] over embed to heads, hd);
+    x = x + linear(attention(q, k, v over hd, seq, key, causal = true) over heads, hd to embed, name = out) @resid;
+  }
+  loss = mean(cross_entropy(linear(x over embed to vocab, name = head), targets over vocab));
+}
+recipe m { model m(); batch = 4; seq = 16; optimizer sgd(lr = 0.1); }
+layout sp { mesh tp = 2; heads -> tp; @resid: seq -> tp; }
+EOF
+sed 's/linear(h\[seq -> key\] over embed to heads, hd)/linear(h over embed to heads, hd)[seq -> key]/' named.mdl > renamed.mdl
+cmp -s named.mdl renamed.mdl && die "both are spelled in the same way"
+for text in named renamed; do
+  expect 0 "$MDLC" explain $text.mdl --layout sp
+  grep -E '^  tp .* in ' out > $text.sent
+done
+same "what is sent of two names" "$(cat renamed.sent)" "$(cat named.sent)"
