@@ -68,14 +68,26 @@ static ValueId term_of_total(Elaborator *e, const Ast *expression, ValueId param
   return one;
 }
 
-// What one parameter adds to a total: where ranks have pieces of packs, a pack's first member stands for all of them.
-static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span span, ValueId *total) {
+// Is it the sum over a pack, which is that of all of its members? Of what else is a sum over elements in the text, no
+// element has a part: it is a number that all parameters have alike.
+static bool sums_pack(const Elaborator *e, ValueId value, AxisId pack) {
+  const Node *sum = graph_producer(e->graph, value);
+  return sum && sum->op == OP_SUM && shape_has(&sum->axes, pack);
+}
+
+// What one parameter adds to a total: where ranks have pieces of packs, the first member of a pack stands for all of
+// them. alike: by unit, what each of its members adds; -1: they are summed up together.
+static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span span, ValueId *alike, ValueId *total) {
   const Persistent *parameter = &e->graph->persistent.at[index];
   for (int i = 0; i < e->update->units->count; i++) {
     const UpdateUnit unit = e->update->units->at[i];
     for (int j = 0; j < unit.count; j++) {
-      if (unit.members[j] != index || (unit.flat && j > 0)) {
+      if (unit.members[j] != index) {
         continue;
+      }
+      if (unit.flat && j > 0) {
+        *total = alike[i] < 0 ? *total : graph_op2(e->graph, OP_ADD, *total, alike[i]);
+        return true;
       }
       ValueId p = parameter->value, g = unit.g;
       if (unit.flat) {
@@ -85,6 +97,7 @@ static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span s
                        (NodeInit){NODE_INIT, .axes = parameter->shape, .axis = unit.axis, .integer = j}, unit.g);
       }
       ValueId one = term_of_total(e, expression, p, g, span);
+      alike[i] = one >= 0 && unit.flat && sums_pack(e, one, unit.axis) ? -1 : one;
       *total = one < 0 || *total < 0 ? one : graph_op2(e->graph, OP_ADD, *total, one);
       return one >= 0;
     }
@@ -94,10 +107,10 @@ static bool add_to_total(Elaborator *e, const Ast *expression, int index, Span s
 
 // Summed for each parameter alone, then in the order in which they are declared: the same however they are packed.
 static ValueId sum_over_parameters(Elaborator *e, const Ast *expression, Span span) {
-  ValueId total = -1;
+  ValueId total = -1, *alike = ARENA_ARRAY(e->arena, ValueId, e->update->units->count + 1);
   for (int i = 0; i < e->graph->persistent.count; i++) {
     const Persistent *parameter = &e->graph->persistent.at[i];
-    if (parameter->role == ROLE_PARAMETER && !add_to_total(e, expression, i, span, &total)) {
+    if (parameter->role == ROLE_PARAMETER && !add_to_total(e, expression, i, span, alike, &total)) {
       return -1;
     }
   }

@@ -1,8 +1,10 @@
 // packs.c: which parameters one kernel updates, and which of them ranks store, gather and sum up together.
 //
-// Where an update is elementwise, parameters that are cut and stored alike are one pack. Packs of which ranks store
-// pieces are gathered, and their gradients scattered, each at once: so these are buckets in the order in which the
-// model has its parameters, each of at least so many bytes of gradients, and none ends inside of a layer.
+// Where an update is elementwise, parameters that are cut and stored alike are one pack. A piece of a pack does not
+// tell what one of its members is as a whole: where any update of the recipe has a total of that, over the parameters
+// of all rules, what would be a pack in pieces stays single parameters. Packs of which ranks store pieces are gathered,
+// and their gradients scattered, each at once: so these are buckets in the order in which the model has its parameters,
+// each of at least so many bytes of gradients, and none ends inside of a layer.
 #include "compiler/grad/packs.h"
 
 #include "compiler/pipeline/stages.h"
@@ -40,6 +42,10 @@ static ValueId pack_values(const Packer *p, const ValueId *values, int count, Ax
   return graph_add(p->graph, OP_PACK, (NodeInit){NODE_INIT, .axis = axis}, values, count);
 }
 
+static bool in_pieces(const PackKey *key) {
+  return (key->param | key->grad | key->state) != 0;
+}
+
 static void add_unit(Packer *p, const PackKey *key, const int *members, int count, bool packed) {
   UpdateUnit unit = {.rule = key->rule, .count = count, .members = members, .axis = -1};
   ValueId *value = ARENA_ARRAY(p->arena, ValueId, count), *gradient = ARENA_ARRAY(p->arena, ValueId, count);
@@ -54,7 +60,7 @@ static void add_unit(Packer *p, const PackKey *key, const int *members, int coun
   unit.p = value[0];
   unit.g = gradient[0];
   if (packed) {
-    unit.flat = (key->param | key->grad | key->state) != 0;
+    unit.flat = in_pieces(key);
     AxisId axis = graph_axis(p->graph, name_format(p->graph->names, "pack.%d", p->graph->packs.count), elements);
     Pack pack = {.axis = axis,
                  .count = count,
@@ -278,6 +284,40 @@ static void make_packs(Packer *p, const int *members, int count) {
   }
 }
 
+static bool is_trained(const Packer *p, int index, int rule) {
+  const Persistent *parameter = &p->graph->persistent.at[index];
+  return parameter->role == ROLE_PARAMETER && parameter->group == rule && p->gradient[index] >= 0;
+}
+
+// Does an update that is run need to know what each parameter is as a whole, those of other rules too?
+static bool totals_each(const Packer *p, const UpdateRules *rules) {
+  for (int rule = 0; rule < rules->count; rule++) {
+    const bool asks = rules->at[rule].trains && rules->at[rule].totals_each;
+    for (int i = 0; i < p->graph->persistent.count && asks; i++) {
+      if (is_trained(p, i, rule)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+static bool may_pack(Packer *p, const UpdateRule *rule, int index, bool each) {
+  const Persistent *parameter = &p->graph->persistent.at[index];
+  if (!rule->elementwise || mapping_stored_by_axis(p->mapping, parameter)) {
+    return false;
+  }
+  const PackKey key = each ? key_of(p, parameter->group, parameter) : (PackKey){0};
+  return !in_pieces(&key);
+}
+
+static void add_single(Packer *p, int rule, int index) {
+  int *single = ARENA_NEW(p->arena, int);
+  *single = index;
+  const PackKey key = {.rule = rule};
+  add_unit(p, &key, single, 1, false);
+}
+
 bool packs_decide(Arena *arena, Graph *graph, const Spec *spec, const UpdateRules *rules, const ValueId *gradient,
                   UpdateUnits *units) {
   const int errors = graph->diag->reports;
@@ -293,20 +333,17 @@ bool packs_decide(Arena *arena, Graph *graph, const Spec *spec, const UpdateRule
     return false;
   }
   find_all_reads(p);
+  const bool each = totals_each(p, rules);
   for (int rule = 0; rule < rules->count; rule++) {
     ARRAY(int) members = {0};
     for (int i = 0; i < graph->persistent.count && rules->at[rule].trains; i++) {
-      const Persistent *parameter = &graph->persistent.at[i];
-      if (parameter->role != ROLE_PARAMETER || parameter->group != rule || gradient[i] < 0) {
+      if (!is_trained(p, i, rule)) {
         continue;
       }
-      if (rules->at[rule].elementwise && !mapping_stored_by_axis(p->mapping, parameter)) {
+      if (may_pack(p, &rules->at[rule], i, each)) {
         array_push(arena, &members, i);
       } else {
-        int *single = ARENA_NEW(arena, int);
-        *single = i;
-        PackKey key = {.rule = rule};
-        add_unit(p, &key, single, 1, false);
+        add_single(p, rule, i);
       }
     }
     make_packs(p, members.at, members.count);

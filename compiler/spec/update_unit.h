@@ -9,6 +9,7 @@
 typedef struct {
   bool trains;       // parameters are updated, not frozen
   bool elementwise;  // each element by itself, and by totals over all: many parameters may be one pack
+  bool totals_each;  // a total in it is of what each parameter is as a whole, those of other rules too: max(abs(g))
 } UpdateRule;
 
 typedef ARRAY(UpdateRule) UpdateRules;  // in the order of the recipe

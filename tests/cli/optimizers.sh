@@ -99,6 +99,23 @@ one_size recipe "$RMS fn one(x) { return 1; } update even(p, g, lr, f = one) { r
 one_size wanted "$RMS update even(p, g, lr, f) { return p - lr * g / f(g); }" 'f = rms'
 one_size partly "$RMS fn most(x, least = 0) { return max(least, rms(x)); } update even(p, g, lr, f) { return p - lr * g / f(g); }" 'f = most(least = 1e-9)'
 
+# A total over all parameters is of each by itself, wherever the text has it, also of those that another rule updates
+# element by element, of which ranks store pieces; a sum over elements is that of the pieces.
+total_of() {  # NAME DECLARATIONS [ARGUMENT]: those of an update `even` of a learning rate, and what else it is given
+  { echo "$2"; sed '1,/^import/d; /^recipe/,$d' muon.mdl; } | sed '1i import std.nn;' > "total_$1.mdl"
+  cat >> "total_$1.mdl" << END
+recipe r { model lm(); data text("$ROOT/LICENSE"); batch = 12; watch *; optimizer even(lr = 0.1${3:+, $3}); optimizer up, down: sgd(lr = 0.1); }
+layout z3 { mesh dp = 3; batch -> dp; param, grad, state -> dp; }
+END
+  expect 0 "$MDL" diff "total_$1.mdl" layout=single,z3 --precision fp64 --step 2
+}
+total_of largest 'update even(p, g, lr) { return p - lr * g / total(max(abs(g))); }'
+total_of called "$RMS fn all(p, g) { return total(rms(g)); } update even(p, g, lr) { return p - lr * g / all(p, g); }"
+total_of default "$RMS update even(p, g, lr, size = total(rms(g))) { return p - lr * g / size; }"
+total_of recipe "$RMS update even(p, g, lr, size = 1) { return p - lr * g / size; }" 'size = total(sum(g * max(p)))'
+total_of nested 'update even(p, g, lr) { return p - lr * g / total(sum(g * g * total(sum(g) ^ 2))); }'
+total_of number 'update even(p, g, lr) { return p - lr * g / total(sum(2)); }'
+
 # The rate of a step is that of the rule for everything, however it is given, else of the first one.
 runs=0
 for rules in 'sgd(0.25)' 'norm: sgd(0.125); optimizer sgd(lr = 0.25)' '*: sgd(lr = 0.25)' 'mlp: sgd(lr = 0.25); freeze norm, table' \
