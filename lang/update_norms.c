@@ -53,6 +53,7 @@ void update_norms(Elaborator *e) {
       const SelectorPlace place = {.scope = first->scope, .tensor = first->name};
       const Name name = group_of(e, i, place);
       if (name && update->change[j] >= 0) {
+        e->graph->span = e->spec->text->optimizers.at[unit.rule].call->span;
         Watched *watched = watched_of(e, &list, name);
         add_squares(e, &watched->grad, unit.g);
         add_squares(e, &watched->param, unit.p);

@@ -9,9 +9,11 @@
 
 #include "compiler/ir/attention.h"
 
-// Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.
-static int64_t pack_elements(const Localise *l, const Pack *pack) {
-  int64_t elements = 0, pieces = mapping_ranks(l->shard->mapping, pack->param | pack->grad | pack->state);
+int64_t localise_members(Localise *l, const Pack *pack) {
+  int64_t elements = 0;
+  if (map_get(&l->members, (uint64_t)pack->axis, &elements)) {
+    return elements;
+  }
   for (int i = 0; i < pack->count; i++) {
     const Persistent *member = graph_persistent(l->graph, pack->members[i]);
     Held held = held_whole();
@@ -22,7 +24,14 @@ static int64_t pack_elements(const Localise *l, const Pack *pack) {
     }
     elements += here;
   }
-  return (elements + pieces - 1) / pieces * pieces;
+  map_put(&l->members, (uint64_t)pack->axis, elements);
+  return elements;
+}
+
+// Elements of a pack on one rank, before it is cut into pieces; a multiple of their number.
+static int64_t pack_elements(Localise *l, const Pack *pack) {
+  const int64_t pieces = mapping_ranks(l->shard->mapping, pack->param | pack->grad | pack->state);
+  return (localise_members(l, pack) + pieces - 1) / pieces * pieces;
 }
 
 static AxisId local_axis(Localise *l, AxisId axis, uint32_t mesh) {
@@ -89,13 +98,11 @@ static Shape local_shape(Localise *l, ValueId value, const Shape *shape) {
 // --- where a part begins ---
 
 // The sum over mesh axes of coordinate times stride, as an int; -1: zero.
-ValueId localise_offset(Localise *l, AxisId local) {
+ValueId localise_place(Localise *l, uint32_t mesh, int64_t stride) {
   Graph *graph = l->graph;
-  const Axis at = graph->axes.at[local];
   ValueId sum = -1;
-  int64_t stride = at.size;
   for (int m = GRAPH_MAX_MESH - 1; m >= 0; m--) {
-    if (!(at.mesh >> m & 1)) {
+    if (!(mesh >> m & 1)) {
       continue;
     }
     NodeInit init = {NODE_INIT, .text = l->shard->mapping->spec->mesh[m].name, .integer = m};
@@ -104,6 +111,11 @@ ValueId localise_offset(Localise *l, AxisId local) {
     stride *= mapping_size(l->shard->mapping, m);
   }
   return sum;
+}
+
+ValueId localise_offset(Localise *l, AxisId local) {
+  const Axis *at = &l->graph->axes.at[local];
+  return localise_place(l, at->mesh, at->size);
 }
 
 // index(axis)[part of axis]: the position in the part, and where the part begins.
@@ -301,6 +313,7 @@ bool pass_localise(Compilation *c) {
       .c = c, .graph = graph, .shard = c->shard, .values = graph->values.count, .locals = map_create(c->arena)};
   l.contents = map_create(c->arena);
   l.masked = map_create(c->arena);
+  l.members = map_create(c->arena);
   l.poisoned = map_create(c->arena);
   l.shifted = map_create(c->arena);
   l.ring = ARENA_ARRAY(c->arena, uint32_t, l.values + 1);

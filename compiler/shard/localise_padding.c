@@ -20,6 +20,13 @@ bool localise_padded(const Localise *l, AxisId local) {
          at->size * mapping_ranks(l->shard->mapping, at->mesh) != l->graph->axes.at[at->whole].size;
 }
 
+// Pieces of a pack are of one size: do some end behind its members?
+static bool pack_padded(Localise *l, AxisId local) {
+  const Axis *at = &l->graph->axes.at[local];
+  const Pack *pack = at->whole >= 0 ? localise_pack(l->graph, at->whole) : NULL;
+  return pack && at->size * mapping_ranks(l->shard->mapping, at->mesh & ~pack->cut) != localise_members(l, pack);
+}
+
 // A pack holds the padding of its members.
 static bool has_padded_member(const Localise *l, AxisId axis) {
   const Pack *pack = localise_pack(l->graph, axis_whole(l->graph, axis));
@@ -101,14 +108,32 @@ static PaddingContent content_of(Localise *l, ValueId value, AxisId axis) {
 
 // --- masks ---
 
+// Which elements of a rank's piece of a pack are of its members? The last pieces may have some or none. Counted within
+// a piece: those of all ranks together may be more than an int counts.
+static ValueId of_members(Localise *l, ValueId inside, AxisId local, const Pack *pack) {
+  Graph *graph = l->graph;
+  const Axis at = graph->axes.at[local];
+  const int64_t members = localise_members(l, pack), full = members / at.size;
+  const ValueId place = localise_place(l, at.mesh & ~pack->cut, 1), rest = graph_integer(graph, members % at.size);
+  if (place < 0) {
+    return graph_op2(graph, OP_LESS, inside, graph_integer(graph, members));
+  }
+  const ValueId last = graph_op2(graph, OP_EQUAL, place, graph_integer(graph, full));
+  const ValueId some = graph_op3(graph, OP_WHERE, last, rest, graph_integer(graph, 0));
+  const ValueId before = graph_op2(graph, OP_LESS, place, graph_integer(graph, full));
+  return graph_op2(graph, OP_LESS, inside, graph_op3(graph, OP_WHERE, before, graph_integer(graph, at.size), some));
+}
+
 // The value with `filling` where the axis is padding.
 static ValueId fill_padding(Localise *l, ValueId value, AxisId local, double filling) {
   Graph *graph = l->graph;
+  const AxisId whole = graph->axes.at[local].whole;
+  const Pack *pack = localise_pack(graph, whole);
   // An axis of samples is padded behind those of each microbatch.
   ValueId inside = graph_add0(graph, OP_POSITION, (NodeInit){NODE_INIT, .axis = local, .integer = 1});
-  ValueId position = graph_op2(graph, OP_ADD, inside, localise_offset(l, local));
-  ValueId size = graph_integer(graph, graph->axes.at[graph->axes.at[local].whole].size);
-  ValueId real = graph_op2(graph, OP_LESS, position, size);
+  ValueId real = pack ? of_members(l, inside, local, pack)
+                      : graph_op2(graph, OP_LESS, graph_op2(graph, OP_ADD, inside, localise_offset(l, local)),
+                                  graph_integer(graph, graph->axes.at[whole].size));
   ElementType type = graph->real;
   graph->real = graph_value(graph, value)->type;
   ValueId made = graph_op3(graph, OP_WHERE, real, value, graph_real(graph, filling));
@@ -153,6 +178,20 @@ static void check_packed(Localise *l, const Node *node) {
   diag_help(graph->diag, error, "do without `(pad)` for the axes of this parameter, or change the update");
 }
 
+// So must a sum over them meet zeros there. Said once: one total is a sum over each pack.
+static void report_summed(Localise *l, const Node *node, AxisId local) {
+  if (l->told) {
+    return;
+  }
+  l->told = true;
+  const Pack *pack = localise_pack(l->graph, axis_whole(l->graph, local));
+  Diagnostic *error =
+      diag_error(l->graph->diag, E042, node->span,
+                 "the update sums up something else than zeros where an axis of '%s' is padded", pack->members[0]);
+  diag_label(l->graph->diag, error, "of a parameter and a gradient of zeros it must sum up zeros");
+  diag_help(l->graph->diag, error, "do without `(pad)` for the axes of this parameter, or change the update");
+}
+
 // What is assigned may be repeated along an axis, but not into its padding.
 static void mask_repeated(Localise *l, NodeId id) {
   const Node *node = graph_node(l->graph, id);
@@ -170,6 +209,39 @@ static void mask_repeated(Localise *l, NodeId id) {
   }
 }
 
+static double neutral_of(PaddingNeed need) {
+  return need == PADDING_NEEDS_ZERO     ? 0
+         : need == PADDING_NEEDS_ONE    ? 1
+         : need == PADDING_NEEDS_LOWEST ? -INFINITY
+                                        : INFINITY;
+}
+
+static void mask_operand(Localise *l, NodeId id, int operand, AxisId axis, PaddingContent *contents) {
+  Graph *graph = l->graph;
+  const Node *node = graph_node(graph, id);
+  const bool packed = along_pack(l, axis), behind = packed && pack_padded(l, axis);
+  if (packed ? !behind && !op_reduction(node->op) : !localise_padded(l, axis)) {
+    return;
+  }
+  contents_of(l, node, axis, contents);
+  const PaddingNeed need = op_padding(node->op)->need(graph, node, operand, axis, contents);
+  if (need == PADDING_NEVER && !packed) {
+    diag_error(graph->diag, E099, node->span, "'%s' meets padding along '%s'", op_name(node->op),
+               graph->axes.at[axis].name);
+  }
+  const bool holds = need == PADDING_FREE || (need == PADDING_NEVER && packed) ||
+                     (need == PADDING_NEEDS_ZERO && contents[operand] == PADDING_ZERO);
+  if (holds || !element_type_floating(graph_value(graph, node->operands[operand])->type)) {
+    return;
+  }
+  if (packed && op_reduction(node->op) && has_padded_member(l, axis)) {
+    report_summed(l, node, axis);
+  } else if (!packed || behind) {
+    const ValueId made = masked(l, node->operands[operand], axis, neutral_of(need));
+    graph_node(graph, id)->operands[operand] = made;
+  }
+}
+
 void localise_mask(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   check_packed(l, graph_node(graph, id));
@@ -179,27 +251,7 @@ void localise_mask(Localise *l, NodeId id) {
   for (int i = 0; i < count; i++) {
     const Shape shape = graph_shape(graph, graph_node(graph, id)->operands[i]);
     for (int a = 0; a < shape.count; a++) {
-      const AxisId axis = shape.axis[a];
-      if (!localise_padded(l, axis)) {
-        continue;
-      }
-      const Node *node = graph_node(graph, id);
-      contents_of(l, node, axis, contents);
-      const PaddingNeed need = op_padding(node->op)->need(graph, node, i, axis, contents);
-      if (need == PADDING_NEVER) {
-        diag_error(graph->diag, E099, node->span, "'%s' meets padding along '%s'", op_name(node->op),
-                   graph->axes.at[axis].name);
-      }
-      const bool zero = need == PADDING_NEEDS_ZERO;
-      if (need != PADDING_FREE && !(zero && contents[i] == PADDING_ZERO) &&
-          element_type_floating(graph_value(graph, node->operands[i])->type)) {
-        const double neutral = zero                           ? 0
-                               : need == PADDING_NEEDS_ONE    ? 1
-                               : need == PADDING_NEEDS_LOWEST ? -INFINITY
-                                                              : INFINITY;
-        const ValueId made = masked(l, node->operands[i], axis, neutral);
-        graph_node(graph, id)->operands[i] = made;
-      }
+      mask_operand(l, id, i, shape.axis[a], contents);
     }
   }
 }

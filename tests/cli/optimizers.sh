@@ -115,6 +115,7 @@ total_of default "$RMS update even(p, g, lr, size = total(rms(g))) { return p - 
 total_of recipe "$RMS update even(p, g, lr, size = 1) { return p - lr * g / size; }" 'size = total(sum(g * max(p)))'
 total_of nested 'update even(p, g, lr) { return p - lr * g / total(sum(g * g * total(sum(g) ^ 2))); }'
 total_of number 'update even(p, g, lr) { return p - lr * g / total(sum(2)); }'
+total_of counted 'update even(p, g, lr) { return p - lr * (g / total(sum(exp(g))) + exp(p)); }'
 
 # The rate of a step is that of the rule for everything, however it is given, else of the first one.
 runs=0
