@@ -187,6 +187,9 @@ bool shard_divides(Shard *s, AxisId axis, uint32_t cut);        // can these mes
 // and, in programs that have a smaller batch than the training step, for which rules are checked, those that are too.
 void shard_give_way(Shard *s, Held *want, uint32_t asked);
 void shard_check_forms(Shard *s, ValueId value);  // reports cuts that are in no form
+// The mesh axes `cut` would cut the axis, and one of them in a zigzag that is not the first; said once. span: of
+// `what`.
+void shard_report_zigzag(Shard *s, AxisId axis, uint32_t cut, Span span, const char *what);
 
 // shard_stored.c, before the walk; casts of parameters of which ranks store pieces, which come to nothing; and what
 // stands for a parameter, or such a cast, where it is used.

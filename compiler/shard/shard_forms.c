@@ -203,6 +203,26 @@ static void report_parts(Shard *s, AxisId axis, uint32_t cut, Span span) {
   diag_help(diag, error, "take one of them off in this place: `PLACE: %s -> none;`", s->graph->axes.at[axis].name);
 }
 
+void shard_report_zigzag(Shard *s, AxisId axis, uint32_t cut, Span span, const char *what) {
+  AxisForm *form = &s->forms.at[class_of(s, axis)];
+  Diag *diag = s->graph->diag;
+  const uint32_t zigzag = form->zigzag & cut;
+  if (form->reported) {
+    return;
+  }
+  form->reported = true;
+  Diagnostic *error = diag_error(diag, E042, form->rule->span,
+                                 "'%s' is cut in a zigzag, and over %s at once: a zigzag is the first cut",
+                                 s->graph->axes.at[axis].name, mapping_names(s->mapping, cut));
+  diag_related(diag, error, span, "%s", what);
+  if (zigzag & (zigzag - 1)) {
+    diag_help(diag, error, "give only one of them the form `zigzag`");
+  } else {
+    diag_help(diag, error, "declare '%s' before the others in `mesh`, or cut the axis over it alone",
+              mapping_names(s->mapping, zigzag));
+  }
+}
+
 // A zigzag is the first cut of its axis: what else cuts the axis cuts its parts.
 void shard_check_forms(Shard *s, ValueId value) {
   Graph *graph = s->graph;
@@ -210,7 +230,7 @@ void shard_check_forms(Shard *s, ValueId value) {
   for (int m = 0; m < s->mapping->count; m++) {
     const AxisId axis = held.axis[m];
     const uint32_t cut = axis < 0 || shard_pack_along(s, axis) ? 0 : held_cut(&held, axis);
-    AxisForm *form = cut ? &s->forms.at[class_of(s, axis)] : NULL;
+    const AxisForm *form = cut ? &s->forms.at[class_of(s, axis)] : NULL;
     if (!form || cut >> (m + 1)) {  // once for each axis
       continue;
     }
@@ -221,18 +241,8 @@ void shard_check_forms(Shard *s, ValueId value) {
     } else if (cut & ~form->cut && !shard_even(s, axis)) {
       diag_error(graph->diag, E099, at->span, "the compiler cuts '%s' over a mesh axis that no rule for it names",
                  graph->axes.at[axis].name);
-    } else if (zigzag && (zigzag & (zigzag - 1) || cut & (zigzag - 1)) && !form->reported) {
-      form->reported = true;
-      Diagnostic *error = diag_error(graph->diag, E042, form->rule->span,
-                                     "'%s' is cut in a zigzag, and over %s at once: a zigzag is the first cut",
-                                     graph->axes.at[axis].name, mapping_names(s->mapping, cut));
-      diag_related(graph->diag, error, at->span, "a value that would be cut so");
-      if (zigzag & (zigzag - 1)) {
-        diag_help(graph->diag, error, "give only one of them the form `zigzag`");
-      } else {
-        diag_help(graph->diag, error, "declare '%s' before the others in `mesh`, or cut the axis over it alone",
-                  mapping_names(s->mapping, zigzag));
-      }
+    } else if (zigzag && (zigzag & (zigzag - 1) || cut & (zigzag - 1))) {
+      shard_report_zigzag(s, axis, cut, at->span, "a value that would be cut so");
     }
   }
 }

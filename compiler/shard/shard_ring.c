@@ -113,6 +113,16 @@ static void no_attention(Shard *s, const LayoutRule *rule, const NodeList *nodes
   diag_help(diag, error, "write %s", legal_rules(s, nodes, mesh));
 }
 
+// Where queries are cut in a zigzag, and another mesh axis cuts them ahead of it, they are not shared over it: that
+// other cut with its own.
+static uint32_t cut_ahead(Shard *s, const Node *node, const Loops *loops, int mesh) {
+  uint32_t ahead = 0;
+  for (int m = 0; m < mesh && shard_form(s, node->axis)->zigzag >> mesh & 1; m++) {
+    ahead |= loops->axis[m] == node->axis ? 1u << m : 0;
+  }
+  return ahead ? ahead | 1u << mesh : 0;
+}
+
 static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const Loops *loops, int mesh) {
   Graph *graph = s->graph;
   Diag *diag = graph->diag;
@@ -133,6 +143,11 @@ static void not_shared(Shard *s, const LayoutRule *rule, const Node *node, const
                    (long long)keys->size, name, (long long)mapping_size(s->mapping, mesh));
     diag_related(diag, error, node->span, "the attention, whose queries are along '%s'", queries);
     diag_help(diag, error, "write `%s(ring, pad)`, or leave `(ring)` out: then the keys are gathered", name);
+    return;
+  }
+  const uint32_t again = loop < 0 ? cut_ahead(s, node, loops, mesh) : 0;
+  if (again) {
+    shard_report_zigzag(s, node->axis, again, node->span, "the attention, whose queries would be cut so");
     return;
   }
   Diagnostic *error =

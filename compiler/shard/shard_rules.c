@@ -2,6 +2,9 @@
 //
 // A rule must be about something that is there, whatever the sizes of the mesh: an axis, in the places that it is
 // limited to. And where a mesh axis that it names has several ranks, something must be cut because of it.
+#include <string.h>
+
+#include "compiler/ir/attention.h"
 #include "compiler/shard/shard.h"
 
 typedef struct {
@@ -42,11 +45,24 @@ static bool has_axis(const Graph *graph, const Shape *shape, Name written) {
   return false;
 }
 
+// Was it made of another one by a pass, as `seq.from` is of `seq`? No rule can name it.
+static bool is_made(const Graph *graph, Name written) {
+  const char *dot = strrchr(written, '.');
+  const Name of = dot ? name_of_bytes(graph->names, written, (size_t)(dot - written)) : NULL;
+  for (int i = 0; of && i < graph->axes.count; i++) {
+    if (graph->axes.at[i].written == of) {
+      return true;
+    }
+  }
+  return false;
+}
+
 static void see(Search *search, const Shape *shape) {
   const Graph *graph = search->s->graph;
   for (int i = 0; i < shape->count; i++) {
-    if (shard_pack_along(search->s, shape->axis[i]) ||
-        has_axis(graph, &search->seen, graph->axes.at[shape->axis[i]].written)) {
+    const Name written = graph->axes.at[shape->axis[i]].written;
+    if (shard_pack_along(search->s, shape->axis[i]) || has_axis(graph, &search->seen, written) ||
+        is_made(graph, written)) {
       continue;
     }
     if (search->seen.count < SHAPE_MAX_AXES) {
@@ -247,6 +263,10 @@ static void report_missing(const Search *search) {
       rule->scope.name
           ? diag_error(diag, E045, rule->left, "no %s in '%s' has the axis '%s'", things, rule->scope.name, rule->axis)
           : diag_error(diag, E045, rule->left, "no %s of the training step has the axis '%s'", things, rule->axis);
+  if (!search->seen.count) {
+    diag_help(diag, error, "what is there has no axes: remove the rule, or name another place");
+    return;
+  }
   diag_help(diag, error, rule->scope.name ? "the axes there are %s" : "its axes are %s", seen_text(search));
 }
 
@@ -313,6 +333,48 @@ static void report_idle(const Search *search) {
   diag_help(diag, error, "nothing there would be cut without it: remove it");
 }
 
+static bool is_within(const Graph *graph, ScopeId scope, ScopeId outer) {
+  while (scope >= 0 && scope != outer) {
+    scope = graph->scopes.at[scope].parent;
+  }
+  return scope >= 0;
+}
+
+// The attention that a call which the rule is limited to has become a part of; NULL: none.
+static const Node *attention_around(const Shard *s, const LayoutRule *rule, RegionId region) {
+  const Graph *graph = s->graph;
+  const NodeList *nodes = &graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(graph, nodes->at[i]);
+    for (ScopeId scope = 0; scope < graph->scopes.count && is_attention(node) && !node->backward; scope++) {
+      if (is_within(graph, scope, node->scope) && selector_matches_scope(graph, rule->scope.name, scope)) {
+        return node;
+      }
+    }
+    const Node *found = node->op == OP_MICROBATCH ? attention_around(s, rule, node->region) : NULL;
+    if (found) {
+      return found;
+    }
+  }
+  return NULL;
+}
+
+// What an attention makes of its scores is no operation of its own any more, though the text has one there.
+static bool report_in_attention(Shard *s, int index) {
+  const LayoutRule *rule = &s->mapping->spec->rules.at[index];
+  const Node *node = rule->kind == RULE_COMPUTE ? attention_around(s, rule, 0) : NULL;
+  const Search search = node ? search_of(s, index) : (Search){0};
+  if (!node || search.place) {
+    return false;
+  }
+  Diag *diag = s->graph->diag;
+  Diagnostic *error = diag_error(diag, E015, rule->scope.span, "'%s' selects nothing for this rule", rule->scope.name);
+  diag_related(diag, error, node->span, "the attention that it is a part of, which ranks share as one operation");
+  const Name function = node->scope >= 0 ? s->graph->scopes.at[node->scope].function : NULL;
+  diag_help(diag, error, function ? "say it of all of that: `%s: ...`" : "say it of all of that", function);
+  return true;
+}
+
 // A step that shows all values has others than the one that is trained, which is checked by itself.
 void shard_check_rules(Shard *s) {
   const Spec *spec = s->mapping->spec;
@@ -324,7 +386,7 @@ void shard_check_rules(Shard *s) {
     const LayoutRule *rule = &spec->rules.at[i];
     bool cuts = (rule->mesh & s->mapping->active) != 0;
     if (rule->scope.name && !(cuts && used[i]) &&
-        !selector_check(s->graph, rule->scope, SELECTS_ANY, "for this rule")) {
+        (report_in_attention(s, i) || !selector_check(s->graph, rule->scope, SELECTS_ANY, "for this rule"))) {
       continue;
     }
     if (rule->again || rule->ring || rule->kind == RULE_SAVE || (cuts && used[i])) {
