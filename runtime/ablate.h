@@ -57,6 +57,11 @@ typedef struct {  // a number that an evaluation has beside its loss
 // What a row and the one that it is compared with are computed in.
 typedef enum { PRECISIONS_SAME, PRECISIONS_REALS, PRECISIONS_COARSE, PRECISIONS_COUNT } Precisions;
 
+typedef struct {              // what a validation loss is of
+  int64_t windows, sequence;  // of all sources together; tokens of a window
+  double held_out;            // of the data, from its end; 0: sources of their own
+} AblateWindows;
+
 typedef struct {
   int pick[CHOICES_MAX];
   const char *name;  // "layout=tp2 batch=8"
@@ -92,6 +97,7 @@ typedef struct {
   double parameters;      // count
   bool bounded;           // a capacity of the layout leaves out what the text computes
   bool validates;         // it has a loss of validation, finite or not
+  AblateWindows windows;  // of that
   LossUnit unit;          // of its loss
   const char *data;       // what it reads and in which tokens
   int rank;               // of its group; 0: none
@@ -116,9 +122,10 @@ typedef struct {
   int lock;         // on the directory that was named; -1: none
   int group_count;  // the best first; 0: nothing to rank
   AblateGroup *groups;
-  bool validated;     // groups are ranked by validation losses
-  bool incomparable;  // rows read different data or tokens, or have sums over other batches
-  bool more_terms;    // losses of some rows have other terms than the cross entropy
+  bool validated;      // groups are ranked by validation losses
+  bool incomparable;   // rows read different data or tokens, or have sums over other batches
+  bool other_windows;  // they are ranked by validation losses of other windows of the same data
+  bool more_terms;     // losses of some rows have other terms than the cross entropy
   Log log;
 } Ablate;
 

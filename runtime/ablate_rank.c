@@ -77,10 +77,18 @@ static LossUnit measure_of(const AblateRow *row) {
   return row->unit == LOSS_MORE ? LOSS_NATS : row->unit;
 }
 
+static bool other_held_out(const AblateWindows *a, const AblateWindows *b) {
+  return a->held_out < b->held_out || a->held_out > b->held_out;
+}
+
+static bool same_windows(const AblateWindows *a, const AblateWindows *b) {
+  return a->windows == b->windows && a->sequence == b->sequence && !other_held_out(a, b);
+}
+
 void ablate_rank(Ablate *ablate) {
   ablate->group_count = 0;
   ablate->validated = true;
-  ablate->incomparable = ablate->more_terms = false;
+  ablate->incomparable = ablate->more_terms = ablate->other_windows = false;
   if (!ranks(ablate)) {
     return;
   }
@@ -105,7 +113,9 @@ void ablate_rank(Ablate *ablate) {
     ablate->more_terms |= row->unit == LOSS_MORE;
     ablate->incomparable |= strcmp(row->data, other->data) != 0 || measure_of(row) != measure_of(other) ||
                             (row->unit == LOSS_SUM && (row->tokens < other->tokens || row->tokens > other->tokens));
+    ablate->other_windows |= !same_windows(&row->windows, &other->windows);
   }
+  ablate->other_windows &= ablate->validated && !ablate->incomparable;
   for (int k = 0; k < ablate->group_count; k++) {
     group_measure(ablate, &ablate->groups[k], ablate->validated);
   }
@@ -213,6 +223,59 @@ static int line_make(const Ablate *ablate, const AblateGroup *group, Line *line,
   return column;
 }
 
+// The rows of these windows, from `first` on, in words: "1, 3".
+static const char *rows_of(const Ablate *ablate, int first) {
+  enum { NAMED = 8 };
+  const char *rows = "";
+  for (int i = first, count = 0; i < ablate->count && count <= NAMED; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    if (row->rank > 0 && same_windows(&row->windows, &ablate->rows[first].windows)) {
+      rows = count++ == NAMED ? arena_format(ablate->arena, "%s, ...", rows)
+                              : arena_format(ablate->arena, "%s%s%d", rows, *rows ? ", " : "", i + 1);
+    }
+  }
+  return rows;
+}
+
+// Each kind of windows with its rows, by what differs between them.
+static void ranking_windows(const Ablate *ablate, Buffer *out) {
+  enum { KINDS = 4 };
+  const AblateRow *kind[KINDS + 1];
+  int kinds = 0, first[KINDS];
+  bool lengths = false, parts = false, counts = false;
+  for (int i = 0; i < ablate->count && kinds <= KINDS; i++) {
+    const AblateRow *row = &ablate->rows[i];
+    bool known = row->rank == 0;
+    for (int k = 0; k < kinds && !known; k++) {
+      known = same_windows(&row->windows, &kind[k]->windows);
+    }
+    if (!known && kinds < KINDS) {
+      first[kinds] = i;
+    }
+    if (!known) {
+      kind[kinds++] = row;
+      lengths |= row->windows.sequence != kind[0]->windows.sequence;
+      counts |= row->windows.windows != kind[0]->windows.windows;
+      parts |= other_held_out(&row->windows, &kind[0]->windows);
+    }
+  }
+  buffer_text(out, LOG_YELLOW "rows are validated with other windows:");
+  for (int k = 0; k < kinds && k < KINDS; k++) {
+    const AblateWindows *of = &kind[k]->windows;
+    buffer_format(out, "%s %lld", k == 0 ? "" : ",", (long long)of->windows);
+    if (lengths) {
+      buffer_format(out, " of %lld tokens", (long long)of->sequence);
+    }
+    if (parts) {
+      buffer_format(out, " from the last %.4g%% of the data", 100 * of->held_out);
+    }
+    buffer_format(out, " (row %s)", rows_of(ablate, first[k]));
+  }
+  buffer_format(out, "%s: a loss of one says little beside that of another%s" LOG_PLAIN "\n",
+                kinds > KINDS ? ", ..." : "",
+                counts && !lengths && !parts ? "; `eval_batches = 0` reads all there are" : "");
+}
+
 void ablate_ranking(const Ablate *ablate, Buffer *out) {
   const int count = ablate->group_count;
   if (count == 0) {
@@ -243,6 +306,9 @@ void ablate_ranking(const Ablate *ablate, Buffer *out) {
     buffer_text(out, LOG_YELLOW
                 "losses of some rows have other terms than the cross entropy, which rank them too: add such terms `if "
                 "training`" LOG_PLAIN "\n");
+  }
+  if (ablate->other_windows) {
+    ranking_windows(ablate, out);
   }
   if (ablate->incomparable) {
     buffer_format(out, LOG_YELLOW "%s of one says little beside that of another" LOG_PLAIN "\n",

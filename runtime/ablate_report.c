@@ -428,6 +428,10 @@ static json_t *row_json(const Ablate *ablate, int at) {
   for (int i = 0; i < row->output_count; i++) {
     json_object_set_new(line, row->outputs[i].name, number(row->outputs[i].value));
   }
+  const AblateWindows *windows = row->validates ? &row->windows : NULL;
+  json_object_set_new(line, "windows", windows ? json_integer(windows->windows) : json_null());
+  json_object_set_new(line, "window_tokens", windows ? json_integer(windows->sequence) : json_null());
+  json_object_set_new(line, "held_out", number(windows ? windows->held_out : NAN));
   json_object_set_new(line, "summed", json_boolean(row->unit == LOSS_SUM));
   const AblateGroup *group = row->rank > 0 ? &ablate->groups[row->rank - 1] : NULL;
   json_object_set_new(line, "rank", group ? json_integer(row->rank) : json_null());

@@ -127,6 +127,15 @@ static void row_outputs(Ablate *ablate, AblateRow *row, const Validation *valida
   }
 }
 
+static void row_windows(AblateRow *row, const Trial *trial) {
+  const Validation *validation = &trial->validation;
+  row->windows.held_out = trial->set->plans[0]->run.validation_fraction;
+  row->windows.sequence = validation->count > 0 ? feed_sequence(validation->feed[0]) : 0;
+  for (int i = 0; i < validation->count; i++) {
+    row->windows.windows += validation->result[i].windows;
+  }
+}
+
 static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {
   const AblateOptions *options = ablate->options;
   const TrialOptions opening = {.data = options->data,
@@ -163,6 +172,7 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
   }
   row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
   row->validates = trial->validation.count > 0 && !interrupt_requested();
+  row_windows(row, trial);
   return ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error);
 }
 

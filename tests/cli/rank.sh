@@ -63,6 +63,23 @@ expect 0 "$MDL" ablate terms.mdl --recipe small weight=0,0.1 --steps 2 --out ter
 mentions out "losses of some rows have other terms than the cross entropy, which rank them too"
 ! grep -q "different data" out || die "data and tokens are the same"
 
+sed '/^recipe small/,/^}/s|^  seed|  eval_batches = 1;\n&|' small.mdl > windows.mdl
+# Losses of other windows of the same data are ranked, with a word on which rows have which.
+for word in batch=2,4 eval_batches=1,2,0 validation=0.05,0.3 seq=16,32; do
+  rm -rf windows
+  expect 0 "$MDL" ablate windows.mdl --recipe small "$word" --steps 1 --out windows
+  mentions out "rows are validated with other windows:"
+  ! grep -q "different data" out || die "$word: data and tokens are the same"
+  case $word in
+    batch=*) mentions out "windows: 2 (row 1), 4 (row 2): a loss of one says little beside that of another; \`eval_batches = 0\` reads all" ;;
+    eval*) same "windows of rows" "$(numbers windows windows | xargs)" "4 8 17" ;;
+    valid*) mentions out "4 from the last 5% of the data (row 1), 4 from the last 30% of the data (row 2)" ;;
+    seq=*) mentions out "4 of 16 tokens (row 1), 4 of 32 tokens (row 2)" ;;
+  esac
+done
+expect 0 "$MDL" ablate windows.mdl --recipe small batch=2,4 --set eval_batches=0 --steps 1 --out all
+! grep -q "other windows" out || die "both read all that is held out"
+
 # A capacity of a layout changes what is computed: shown, not judged. The same layouts without it are.
 cp "$ROOT"/models/mixtral.mdl .
 cat >> mixtral.mdl << 'MDL'
