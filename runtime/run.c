@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "compiler/plan/artefact.h"
+#include "lang/placed.h"
 #include "runtime/checkpoint.h"
 #include "runtime/data/data.h"
 #include "runtime/hub.h"
@@ -304,10 +305,13 @@ static const char *given_from_anywhere(Arena *arena, const char *given) {
 // The same plans, which know the files of the run by absolute paths.
 static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data, const char *given) {
   PlanSet *placed = arena_copy(arena, set, sizeof *set);
+  const Plan *first = set->plans[0];
+  const char *resolved = first->resolved ? resolved_placed(arena, first->resolved, first->run.data_base) : NULL;
   placed->plans = ARENA_ARRAY(arena, Plan *, set->count + 1);
   for (int i = 0; i < set->count; i++) {
     Plan *plan = arena_copy(arena, set->plans[i], sizeof *plan);
     PlanRun *of = &plan->run;
+    plan->resolved = resolved;
     const bool file =
         of->tokenizer && strcmp(of->tokenizer, TOKENIZER_BYTES) != 0 && strcmp(of->tokenizer, TOKENIZER_NONE) != 0;
     of->data_path = data ? from_anywhere(arena, data) : of->data_path;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lang/placed.h"
 #include "runtime/safetensors.h"
 #include "runtime/train.h"
 #include "runtime/trainer.h"
@@ -127,6 +128,8 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   if (!t->arena) {
     return error_set(error, 3, "no memory");
   }
+  const char *resolved = t->plan->resolved;
+  t->resolved = resolved ? resolved_placed(t->arena, resolved, t->plan->run.data_base) : NULL;
   const bool fresh = !options->resume && !options->restart;
   if (!(fresh ? run_create : run_resume)(&t->run, options->out, model_name(t), error)) {
     return false;

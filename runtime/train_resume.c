@@ -17,8 +17,8 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/trainer.h"
 
-uint64_t trainer_program_hash(const Plan *plan) {
-  return plan->resolved ? XXH3_64bits(plan->resolved, strlen(plan->resolved)) : 0;
+uint64_t trainer_program_hash(const char *resolved) {
+  return resolved ? XXH3_64bits(resolved, strlen(resolved)) : 0;
 }
 
 // What the recipe of a resolved text chooses, and its length.
@@ -32,7 +32,7 @@ static const char *chosen_precision(const char *resolved, int *length) {
 static void resume_warn_precision(Trainer *t) {
   int was, is;
   char word[IO_PATH_MAX];
-  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->plan->resolved, &is);
+  const char *before = chosen_precision(t->before, &was), *now = chosen_precision(t->resolved, &is);
   if (was > 0 && is > 0 && (was != is || strncmp(before, now, (size_t)was) != 0)) {
     log_line(
         &t->log,
@@ -291,9 +291,9 @@ static void say_samples(Trainer *t, int64_t batches, const ModelNumbers *before,
 static void say_changed(Trainer *t, int64_t batches) {
   Arena *arena = arena_create();
   Unfit changed = {.arena = arena};
-  if (arena && t->before && t->plan->resolved) {
-    constants_changed(arena, t->before, t->plan->resolved, &changed);
-    text_changed(arena, t->before, t->plan->resolved, &changed);
+  if (arena && t->before && t->resolved) {
+    constants_changed(arena, t->before, t->resolved, &changed);
+    text_changed(arena, t->before, t->resolved, &changed);
   }
   log_line(&t->log,
            LOG_YELLOW
@@ -303,7 +303,7 @@ static void say_changed(Trainer *t, int64_t batches) {
   ModelNumbers was, is;
   Error ignored = {0};
   if (changed.count > 0 && numbers_of_text(arena, t->before, &was, &ignored) &&
-      numbers_of_text(arena, t->plan->resolved, &is, &ignored)) {
+      numbers_of_text(arena, t->resolved, &is, &ignored)) {
     say_samples(t, batches, &was, &is);
   }
   if (arena) {
@@ -394,7 +394,9 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
              "note      the checkpoint has a manifest without a hash of its own, as programs before wrote "
              "it; what it says was not checked" LOG_PLAIN);
   }
-  if (facts->program_hash != trainer_program_hash(t->plan)) {
+  // The run's own plan is not changed by what stands at the places that it names.
+  if (facts->program_hash != trainer_program_hash(t->resolved) &&
+      facts->program_hash != trainer_program_hash(t->plan->resolved)) {
     say_changed(t, facts->batch);
   }
   if (facts->seed != t->plan->run.seed) {

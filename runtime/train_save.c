@@ -210,7 +210,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .data_bytes = data_facts(t->data).bytes,
                            .metrics_bytes = t->metrics.bytes,
                            .seed = t->plan->run.seed,
-                           .program_hash = trainer_program_hash(t->plan),
+                           .program_hash = trainer_program_hash(t->resolved),
                            .state_hash = t->plan->state_hash,
                            .data_hash = t->print.data,
                            .tokenizer_hash = t->print.tokenizer,

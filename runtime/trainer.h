@@ -30,11 +30,12 @@ struct Trainer {
   Run run;
   Snapshot *snapshot;  // to save from while training goes on; NULL: it waits
   Saver saver;
-  char *tuning;     // what the devices of the resumed run had chosen, or NULL
-  Arena *arena;     // of `frozen`
-  Frozen *frozen;   // parameters that checkpoints leave out, or NULL
-  Buffer left_out;  // of the weights that training begins with
-  char *before;     // the text, with all that was decided, of the run that is resumed, or NULL
+  char *tuning;          // what the devices of the resumed run had chosen, or NULL
+  Arena *arena;          // of `frozen` and `resolved`
+  Frozen *frozen;        // parameters that checkpoints leave out, or NULL
+  Buffer left_out;       // of the weights that training begins with
+  const char *resolved;  // the text, with all that was decided, as it finds its data from anywhere; or NULL
+  char *before;          // the text, with all that was decided, of the run that is resumed, or NULL
   Log log;
   Metrics metrics;
   Events events;
@@ -123,6 +124,6 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
 // Says what is doubtful about the data.
 bool trainer_doubts(Trainer *t, Error *error);
 void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes);
-uint64_t trainer_program_hash(const Plan *plan);
+uint64_t trainer_program_hash(const char *resolved);
 
 #endif

@@ -40,3 +40,21 @@ done
 cat small.mdlx small.mdlx > long.mdlx
 refused long.mdlx
 expect 2 "$MDL" train small.mdlx --set seed=2 --out refused
+
+# A plan names its data as the text does, whether it is there or not; a run of it has the place of what it read.
+mkdir -p home away
+sed 's,../../LICENSE,here.txt,' "$SMALL" > home/text.mdl
+(cd home && "$MDLC" compile text.mdl -o without.mdlx) > /dev/null
+cp "$ROOT/LICENSE" home/here.txt
+cp "$ROOT/README.md" away/here.txt
+(cd home && "$MDLC" compile text.mdl -o with.mdlx) > /dev/null
+cmp home/without.mdlx home/with.mdlx
+cp home/with.mdlx away
+(cd away && train with.mdlx --steps 2 --out run && cp -r run again)
+mentions away/run/resolved.mdl "text(\"$PWD/away/here.txt\""
+train away/run --resume --steps 3
+! grep -q "the text is not the one" out || die "a run of a plan has another text"
+(cd away && train with.mdlx --out again --resume --steps 3)
+! grep -q "the text is not the one" away/out || die "the plan has another text than its run"
+(cd home && train text.mdl --out ../away/again --resume --steps 4 --data ../away/here.txt)
+mentions home/out "the text is not the one this run began with: data was"

@@ -33,7 +33,7 @@ mkdir -p 'be[side/shards' here elsewhere
 cp other.txt 'be[side/shards/p1.txt'
 cp other.txt 'be[side/shards/p2.txt'
 cp other.txt here/h1.txt
-sed 's/  data text(.*);/  data mix(a = text("shards\/p*.txt"), b = text("here\/h?.txt"));\n  validation text("shards\/*1.txt"), v = text("h*\/h1.txt");/' \
+sed 's/  data text(.*);/  data mix(a = text("shards\/p*.txt"), b = text("here\/h?.txt"));\n  validation sets(s = text("shards\/*1.txt"), v = text("h*\/h1.txt"));/' \
   "$SMALL" > 'be[side/wild.mdl'
 train 'be[side/wild.mdl' --steps 2 --out wild
 mentions wild/resolved.mdl "text(\"$PWD/be\\\\[side/shards/p*.txt\")" "text(\"$PWD/here/h?.txt\")" \
