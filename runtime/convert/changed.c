@@ -21,16 +21,9 @@ static bool is_key(const Said *said, const char *word) {
   return same(said->key, said->key_length, word, (int)strlen(word));
 }
 
-// Entries that are compared elsewhere, or that say when a run is looked at.
-static bool is_passed_over(const Said *said) {
-  static const char *const words[] = {"model",      "batch",      "seq",        "precision", "seed",
-                                      "validation", "eval_every", "save_every", "log_every", "eval_batches"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-    if (is_key(said, words[i])) {
-      return true;
-    }
-  }
-  return false;
+// Entries that are sizes, which constants_changed compares.
+static bool is_size(const Said *said) {
+  return is_key(said, "batch") || is_key(said, "seq");
 }
 
 // An entry, `  steps = 40;` or `  optimizer norm: adamw(...);`: the key ends before what is chosen.
@@ -88,8 +81,12 @@ static void collect_entries(Arena *arena, const char *at, const char *end, SaidL
     if (strncmp(at, "  ", 2) == 0) {
       int length = trimmed(at + 2, next);
       const char *line = in_one_line(arena, at + 2, &length);
-      const Said said = entry_of(line, length);
-      if (!is_passed_over(&said)) {
+      Said said = entry_of(line, length);
+      if (is_key(&said, "model")) {  // behind its name are sizes too
+        said.length = (int)strcspn(said.text, "(;");
+        said.all_length = (int)(said.text - said.all) + said.length;
+      }
+      if (!is_size(&said)) {
         array_push(arena, list, said);
       }
     }

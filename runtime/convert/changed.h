@@ -4,8 +4,8 @@
 
 #include "runtime/convert/pairs.h"
 
-// Adds the entries of recipes that differ, but for sizes (constants_changed) and for what does not change what is
-// learned, and the names of the other declarations that do. Both texts are as `resolved.mdl` is written.
+// Adds the entries of recipes that differ, but for sizes (constants_changed), and the names of the other declarations
+// that do. Both texts are as `resolved.mdl` is written.
 void text_changed(Arena *arena, const char *before, const char *now, Unfit *changed);
 
 #endif

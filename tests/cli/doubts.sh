@@ -139,6 +139,12 @@ train twice.mdl --data text.txt --steps 4 --eval-every 0 --out text --resume --s
 mentions out "so 9 samples are trained on again" "steps was \`" "and is \`77\`" "optimizer was \`" "lr = 1e-5" "\`model small\` is another one"
 train twice.mdl --data text.txt --steps 5 --eval-every 0 --out text --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5
 ! grep -q "is not the one this run began with" out || die "a text that is the same is called another"
+# Also entries that say when a run is looked at, or with what.
+cp -r text looked
+train twice.mdl --data text.txt --steps 6 --eval-every 0 --out looked --resume --set batch=1 --set steps=77 --set optimizer.lr=1e-5 \
+  --set validation=0.3 --set eval_batches=2 --set eval_every=8 --set save_every=9 --set log_every=11 --set seed=8
+mentions out "validation was \`0.05\` and is \`0.3\`" "eval_batches was \`" "and is \`2\`" "eval_every was \`" "and is \`8\`" \
+  "save_every was \`" "and is \`9\`" "log_every was \`" "and is \`11\`" "seed was \`" "and is \`8\`"
 # Of long entries the part is shown that differs.
 cp text.txt a-file-of-a-long-name.txt
 of "mix(a = 1 * text(\"$PWD/a-file-of-a-long-name.txt\"), b = 1 * text(\"$PWD/a-file-of-a-long-name.txt\"), c = 1 * text(\"text.txt\"))" long.mdl
