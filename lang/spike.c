@@ -41,7 +41,7 @@ ValueId spike_losses(Elaborator *e, ValueId *losses, ValueId loss) {
   }
   graph->span = phrase->kids[0]->span;
   const AxisId axis = graph_axis(graph, name_of(e->names, "loss"), SPIKE_LOSSES);
-  Persistent made = {.name = name_of(e->names, "spike.losses"),
+  Persistent made = {.name = name_of(e->names, PLAN_SPIKE_LOSSES),
                      .role = ROLE_OPTIMIZER_STATE,
                      .shape = shape_of(axis),
                      .in_count = -1,

@@ -46,6 +46,10 @@ bool checkpoint_is_history(const char *name) {
   return length > head + tail && strncmp(name, first, head) == 0 && strcmp(name + length - tail, last) == 0;
 }
 
+bool checkpoint_begins_anew(const char *name) {
+  return checkpoint_is_history(name) || strcmp(name, PLAN_SPIKE_LOSSES) == 0;
+}
+
 typedef struct {
   json_t *root;
   char *text;

@@ -45,6 +45,7 @@ typedef struct {  // what a manifest says besides files and tensors
   // Of saving: why an older one that was to be removed is still there; empty: none is.
   char stays[256];
   const struct Frozen *frozen;  // of saving: parameters that are left out (frozen.h); NULL: none
+  bool spike_losses;            // of reading: it has those that `spike` judges by
   bool damaged;  // reading failed since the checkpoint is not what was saved; not since memory or the disk failed
 } CheckpointFacts;
 

@@ -36,6 +36,8 @@ bool checkpoint_steps(const char *directory, int64_t **steps, int *count, Error 
 bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest, Error *error);
 // Of largest numbers, for scales of values of 8 bits: a run in another precision has none, or others.
 bool checkpoint_is_history(const char *name);
+// State that begins with zeros, where nothing is known yet, in a run that had none: histories, and losses to judge by.
+bool checkpoint_begins_anew(const char *name);
 
 #define CHECKPOINT_WEIGHTS_ALONE "weights_alone"  // in the manifest: true where there is no optimizer.safetensors
 #define CHECKPOINT_MANIFEST_HASH "manifest_xxh3_64"

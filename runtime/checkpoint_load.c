@@ -197,6 +197,7 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
     snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
   }
   facts->kept = json_is_true(json_object_get(root, "kept"));
+  facts->spike_losses = json_object_get(json_object_get(root, "tensors"), PLAN_SPIKE_LOSSES) != NULL;
   const json_t *trained = json_object_get(root, "trained_on");
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
          manifest_print(root, "data_hash", &facts->data_hash) &&
@@ -419,12 +420,12 @@ static bool is_same(const PlanState *state, const SafetensorsTensor *tensor) {
 }
 
 static void state_compare(const PlanState *state, const SafetensorsTensor *tensor, Problems *problems) {
-  if (!tensor && !checkpoint_is_history(state->name)) {
+  if (!tensor && !checkpoint_begins_anew(state->name)) {
     problem_add(problems, state->name, "is missing");
     problems->of_optimizer += state->role == STATE_OPTIMIZER;
     return;
   }
-  if (!is_same(state, tensor) && !checkpoint_is_history(state->name)) {
+  if (!is_same(state, tensor) && !checkpoint_begins_anew(state->name)) {
     char is[128], wanted[128], what[400];
     shape_write(is, sizeof is, tensor->axis_count, tensor->size);
     shape_write(wanted, sizeof wanted, state->axis_count, state->size);
@@ -449,7 +450,7 @@ static void file_compare(const States *states, const CheckpointFile *file, const
   for (int i = 0; i < safetensors_count(tensors); i++) {
     const char *name = safetensors_at(tensors, i)->name;
     const LogicalState *state = states_find(states, name);
-    if ((!state || !file->holds[state->state->role]) && !checkpoint_is_history(name)) {
+    if ((!state || !file->holds[state->state->role]) && !checkpoint_begins_anew(name)) {
       problem_add(problems, name, "is there, but not in the plan");
       problems->of_optimizer += file->holds[STATE_OPTIMIZER] && !file->holds[STATE_PARAMETER];
     }
@@ -483,7 +484,7 @@ static bool state_load(Session *session, const States *states, const LogicalStat
   bool done = dense || error_set(error, 3, "no memory to load '%s', %s", name, units_bytes(size, (double)bytes));
   const SafetensorsTensor *tensor = safetensors_find(file, name);
   const bool begins =
-      checkpoint_is_history(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
+      checkpoint_begins_anew(name) && !is_same(state->state, tensor);  // with zeros: nothing is known yet
   done = done && (begins || tensor_read(file, tensor, states, state, dense, error)) &&
          state_scatter(session, states, state, dense, error);
   free(dense);

@@ -43,6 +43,18 @@ static void resume_warn_precision(Trainer *t) {
   }
 }
 
+static void resume_warn_spike(Trainer *t, const CheckpointFacts *facts) {
+  bool spike = false;
+  for (int s = 0; s < t->set->count; s++) {
+    spike |= plan_find_state(t->set->plans[s], PLAN_SPIKE_LOSSES) >= 0;
+  }
+  if (spike && !facts->spike_losses) {
+    log_line(&t->log, LOG_YELLOW
+             "note      the run had no `spike` and kept no losses to judge by: steps are skipped once there are "
+             "enough of them" LOG_PLAIN);
+  }
+}
+
 static void resume_warn_data(Trainer *t, const CheckpointFacts *facts) {
   const DataFacts data = data_facts(t->data);
   if (facts->data_hash != 0 && facts->data_hash != t->print.data) {
@@ -389,6 +401,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
         "with that option again, evaluations that find a lower one save it");
   }
   resume_warn_precision(t);
+  resume_warn_spike(t, facts);
   if (facts->version < 2) {
     log_line(&t->log, LOG_YELLOW
              "note      the checkpoint has a manifest without a hash of its own, as programs before wrote "

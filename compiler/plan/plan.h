@@ -387,6 +387,8 @@ int64_t plan_instructions(const Plan *plan, ProgramKind kind);    // run by one 
 void plan_source(const Plan *plan, Span span, char *text, size_t size);
 const PlanCode *plan_code(const PlanTarget *target, uint64_t text);  // or NULL
 double plan_target_bytes(const PlanTarget *target);                  // of all its code
+// State of a recipe with `spike`: the losses of the last steps.
+#define PLAN_SPIKE_LOSSES "spike.losses"
 // Is it one of the largest numbers that a value rounded to 8 bits had in the last steps? 0: not known.
 bool plan_state_is_history(const PlanState *state);
 // The terms of an output that an evaluation weighs in one way are an output of this name, where it weighs others in

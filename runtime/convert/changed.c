@@ -175,9 +175,9 @@ static void add(Unfit *changed, const Said *was, const Said *is) {
     unfit_add(changed, "%.*s was `%s%.*s%s` and is `%s%.*s%s`", any->key_length, any->key, w.before, w.length, w.text,
               w.behind, n.before, n.length, n.text, n.behind);
   } else {
-    const Shown shown = shown_from(any, 0);
-    unfit_add(changed, "`%.*s %.*s%s` is %s", any->key_length, any->key, shown.length, shown.text, shown.behind,
-              was ? "gone" : "new");
+    const Said whole = {.text = any->all, .length = any->all_length};
+    const Shown shown = shown_from(&whole, 0);
+    unfit_add(changed, "`%.*s%s` is %s", shown.length, shown.text, shown.behind, was ? "gone" : "new");
   }
 }
 

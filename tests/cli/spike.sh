@@ -39,6 +39,25 @@ train spiky.mdl --steps 12 --blame --out blamed
 ! grep -q '^blame' blamed/log.txt || die "a spike is blamed on a value"
 mentions single/resolved.mdl "spike = 5;"
 
+# A run that had none goes on with it: it judges once it has the losses of 8 steps. So does one that has it no longer.
+train plain.mdl --steps 3 --out begun
+train spiky.mdl --steps 10 --resume --out begun
+mentions out "the run had no \`spike\` and kept no losses to judge by" "\`spike = 5\` is new"
+! grep -q '^spike' begun/log.txt || die "judged without losses"
+train spiky.mdl --steps 16 --resume --out begun
+! grep -q "kept no losses" out || die "the losses of the run are not known"
+same "spikes of a run that began without" "$(grep -c '^spike' begun/log.txt)" 2
+train plain.mdl --steps 18 --resume --out begun
+mentions out "\`spike = 5\` is gone"
+sed 's|^  optimizer norm.*||; s|optimizer adamw(.*|optimizer sgd(lr = 1e-2);|' plain.mdl > plainer.mdl
+train plainer.mdl --steps 3 --out least
+train plainer.mdl --set spike=5 --layout z3 --steps 16 --resume --out least
+same "spikes under another layout" "$(grep -c '^spike' least/log.txt)" 2
+# With another optimizer it is no matter of the losses.
+expect 1 "$MDL" train plainer.mdl --set spike=5 --steps 20 --resume --out begun
+mentions err "it was trained with another optimizer"
+! grep -q "spike.losses" err || die "the losses are missing"
+
 # One that never ends ends the run.
 expect 4 "$MDL" train spiky.mdl --set until=100 --steps 40 --out ever
 mentions err "training diverged: the loss was a spike and the update was skipped in 10 steps in a row, up to step 21"
