@@ -39,6 +39,11 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
     return false;
   }
   DataFacts facts = data_facts(*data);
+  if (data_set_count(*data) == 0 && !path && facts.validation_tokens == 0) {
+    return error_set(error, 1,
+                     "the run holds nothing of %s back, `validation = 0`; name what to evaluate on: --data FILE",
+                     facts.path);
+  }
   return data_set_count(*data) > 0 ||
          error_set(error, 1,
                    "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",

@@ -27,10 +27,11 @@ bool patience_possible(const EvaluationsAhead *ahead, const char *option, Error 
   }
   if (!ahead->data) {
     return error_set(
-        error, 1,
-        "%s goes by evaluations, and there is nothing to evaluate on: the part of the data that is held out "
-        "is shorter than one window; raise `validation` in the recipe, or give more data",
-        option);
+        error, 1, "%s goes by evaluations, and there is nothing to evaluate on: %s", option,
+        ahead->held_out ? "the part of the data that is held out is shorter than one window; raise `validation` in the "
+                          "recipe, or give more data"
+                        : "the recipe keeps nothing back, `validation = 0`; give it a part of the data, as `validation "
+                          "= 0.05`, or a source, `validation text(\"held_out.txt\")`");
   }
   return ahead->answers ||
          error_set(

@@ -18,6 +18,7 @@ Patience patience_of(const Metrics *metrics, int64_t from);
 
 typedef struct {
   bool evaluable;  // the plan has a program for it
+  bool held_out;   // the recipe holds some of the data out
   bool data;       // there is something to validate with
   bool answers;    // of which some targets count
 } EvaluationsAhead;

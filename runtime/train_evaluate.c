@@ -44,7 +44,8 @@ bool trainer_evaluates(const Trainer *t, int64_t step) {
 
 bool trainer_evaluations(const Trainer *t, bool evaluable, Error *error) {
   const bool patient = t->options->patience > 0;
-  EvaluationsAhead ahead = {.evaluable = evaluable, .data = t->validation.count > 0};
+  EvaluationsAhead ahead = {
+      .evaluable = evaluable, .held_out = t->plan->run.validation_fraction > 0, .data = t->validation.count > 0};
   if (!patient && !t->options->keep_best) {
     return true;
   }

@@ -33,13 +33,18 @@ train two --resume --steps $((later + 5)) --eval-every 5 --log-every 100
 expect 2 "$MDL" train harm.mdl --steps 10 --eval-every 0 --patience 2 --out never
 mentions err "--eval-every N"
 expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --patience 2 --out never
-mentions err "nothing to evaluate on"
+mentions err "nothing to evaluate on: the recipe keeps nothing back, \`validation = 0\`; give it a part of the data"
+train harm.mdl --set validation=0 --steps 1 --out nothing
+expect 1 "$MDL" eval nothing
+mentions err "back, \`validation = 0\`; name what to evaluate on: --data FILE"
+expect 1 "$MDL" train harm.mdl --set validation=0.0001 --steps 10 --patience 2 --out never
+mentions err "nothing to evaluate on: the part of the data that is held out is shorter than one window; raise"
 expect 2 "$MDL" train harm.mdl --steps 10 --log-every 0 --out never
 mentions err "--log-every must be at least 1, not 0"
 expect 2 "$MDL" train harm.mdl --steps 10 --patience 0 --out never
 # Nor is the best kept of evaluations that there are none of; of a single one it is said that it is the last.
 expect 1 "$MDL" train harm.mdl --set validation=0 --steps 10 --keep-best --out never
-mentions err "--keep-best goes by evaluations, and there is nothing to evaluate on"
+mentions err "--keep-best goes by evaluations, and there is nothing to evaluate on: the recipe keeps nothing back"
 [ ! -e never ] || die "a run that was refused left a directory"
 train harm.mdl --steps 3 --eval-every 0 --keep-best --out single
 mentions out "the checkpoint that --keep-best keeps is the last one"
