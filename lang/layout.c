@@ -197,18 +197,28 @@ static void read_settings(Layout *l, const Ast *setting) {
 
 // ---- The whole layout
 
-// Ranks along a mesh axis without a rule all do the same.
+// Ranks along a mesh axis without a rule, or with rules for what is stored alone, all compute the same.
 static void check_mesh_used(Layout *l) {
-  uint32_t used = l->pipeline.axis ? 1u << l->pipeline.mesh : 0;
+  uint32_t used = 0, cut = l->pipeline.axis ? 1u << l->pipeline.mesh : 0;
   for (int i = 0; i < l->rules.count; i++) {
     used |= l->rules.at[i].mesh;
+    cut |= l->rules.at[i].kind == RULE_COMPUTE ? l->rules.at[i].mesh : 0;
   }
   for (int m = 0; m < l->mesh_count; m++) {
-    if (!(used >> m & 1) && l->mesh[m].size > 1) {
-      Diagnostic *warning =
-          diag_warning(l->unit->diag, E040, l->mesh[m].span, "no rule uses the mesh axis '%s'", l->mesh[m].name);
-      diag_label(l->unit->diag, warning, "its %lld ranks all do the same", (long long)l->mesh[m].size);
-      diag_help(l->unit->diag, warning, "split something over it: `batch -> %s;`", l->mesh[m].name);
+    if (!(cut >> m & 1) && l->mesh[m].size > 1) {
+      const bool stored = used >> m & 1;
+      Diagnostic *warning = diag_warning(
+          l->unit->diag, E040, l->mesh[m].span,
+          stored ? "the mesh axis '%s' cuts what is stored, and no computation" : "no rule uses the mesh axis '%s'",
+          l->mesh[m].name);
+      diag_label(l->unit->diag, warning,
+                 stored ? "its %lld ranks all compute the same" : "its %lld ranks all do the same",
+                 (long long)l->mesh[m].size);
+      diag_help(l->unit->diag, warning,
+                stored
+                    ? "split something over it too: `batch -> %s;`; `allow E040;` in the recipe says that this is meant"
+                    : "split something over it: `batch -> %s;`",
+                l->mesh[m].name);
     }
   }
 }
