@@ -59,10 +59,16 @@ static void known_add(void *context, const char *name) {
   array_push(known->arena, &known->keys, name);
 }
 
+// What every config.json says, those written here among them, and what is no matter of the model.
+static const char *const always[] = {"model_type",   "architectures",        "dtype",
+                                     "torch_dtype",  "transformers_version", "_name_or_path",
+                                     "bos_token_id", "eos_token_id",         "pad_token_id"};
+
 static Known known_of(Arena *arena, const Mapping *mapping) {
   Known known = {.arena = arena};
-  known_add(&known, "model_type");
-  known_add(&known, "architectures");
+  for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+    known_add(&known, always[i]);
+  }
   for (int i = 0; i < mapping->lines.count; i++) {
     const MappingLine *line = &mapping->lines.at[i];
     if (line->kind == MAPPING_READ) {

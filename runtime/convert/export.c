@@ -291,12 +291,8 @@ static bool export_ends(Export *x, Error *error) {
     }
   }
   for (size_t k = 0; k < 3 && !x->kept; k++) {
-    bool known = false;  // a mapping of one's own may not read them back
-    for (int i = 0; i < x->mapping.ignored.count; i++) {
-      known |= strcmp(x->mapping.ignored.at[i], keys[k]) == 0;
-    }
     json_t *value = keys[k] == end && token >= 0 ? json_integer(token) : json_null();
-    if (known && !json_object_get(x->config, keys[k]) && json_object_set(x->config, keys[k], value) != 0) {
+    if (!json_object_get(x->config, keys[k]) && json_object_set(x->config, keys[k], value) != 0) {
       json_decref(value);
       return error_set(error, 3, "no memory for config.json");
     }

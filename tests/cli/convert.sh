@@ -333,6 +333,12 @@ expect 0 "$MDL" convert llama-run --to hf -o mine-hf --mapping mine.hf
 mentions mine-hf/config.json '"model_type": "mine"'
 expect 0 "$MDL" convert mine-hf --model mine.mdl --recipe own -o mine-run
 same "a mapping beside the text" "$(saved_weights llama-run 4)" "$(saved_weights mine-run 0)"
+# What is written is read back by the same mapping, also where it ignores nothing.
+sed '/^ignore/d' mine.hf > bare.hf
+expect 0 "$MDL" convert llama-run --to hf -o bare-hf --mapping bare.hf
+mentions bare-hf/config.json '"torch_dtype"' '"architectures"' '"model_type"'
+expect 0 "$MDL" convert bare-hf --model mine.mdl --recipe own --mapping bare.hf -o bare-run
+same "a mapping that ignores nothing" "$(saved_weights llama-run 4)" "$(saved_weights bare-run 0)"
 # Windows of a text of one's own are those of its recipe, where it has some.
 sed 's/  seq = 16;/  seq = 8;/' mine.mdl > short.mdl
 expect 0 "$MDL" convert mine-hf --model short.mdl --recipe own --mapping mine.hf -o short-run
