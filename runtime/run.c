@@ -15,6 +15,7 @@
 #include "compiler/plan/artefact.h"
 #include "lang/placed.h"
 #include "runtime/checkpoint.h"
+#include "runtime/convert/source.h"
 #include "runtime/data/data.h"
 #include "runtime/hub.h"
 
@@ -326,20 +327,59 @@ static PlanSet *set_placed(Arena *arena, const PlanSet *set, const char *data, c
   return placed;
 }
 
-// The text of the plan, and behind it, so that its lines keep their numbers, what --data named.
-static bool write_resolved(const Run *run, const Plan *plan, Error *error) {
-  char path[IO_PATH_MAX], string[2 * PATH_MAX + 2];
+static void file_put(Buffer *text, const char *option, const char *path) {
+  char string[2 * PATH_MAX + 2];
+  const size_t length = strlen(path);
+  bool plain = utf8_valid((const uint8_t *)path, length) == length;
+  for (size_t i = 0; i < length; i++) {
+    plain &= ((unsigned char)path[i] >= ' ' && path[i] != 0x7f) || path[i] == '\n' || path[i] == '\t';
+  }
+  buffer_format(text, " %s %s", option,
+                plain ? buffer_string(string, sizeof string, path) : "FILE, whose name no text can hold");
+}
+
+static const char begun_with[] = "// Weights of its beginning:";
+
+const char *run_weights(Arena *arena, const SourceOptions *from) {
+  Buffer text = {0};
+  const char *const option[] = {"--from", "--adapters", "--mapping"};
+  const char *const path[] = {from->path, from->adapters, from->mapping};
+  buffer_text(&text, begun_with);
+  for (int i = 0; i < 3; i++) {
+    if (path[i]) {
+      file_put(&text, option[i], from_anywhere(arena, path[i]));
+    }
+  }
+  buffer_text(&text, from->partial ? " --partial" : "");
+  const char *line = text.failed ? NULL : arena_copy(arena, text.text, text.length + 1);
+  buffer_free(&text);
+  return line;
+}
+
+const char *run_weights_before(Arena *arena, const char *resolved) {
+  for (const char *line = resolved; line; line = strchr(line, '\n')) {
+    line += *line == '\n';
+    if (strncmp(line, begun_with, strlen(begun_with)) == 0) {
+      return arena_format(arena, "%.*s", (int)strcspn(line, "\n"), line);
+    }
+  }
+  return NULL;
+}
+
+// The text of the plan, and behind it, so that its lines keep their numbers, what options named.
+static bool write_resolved(const Run *run, const Plan *plan, const char *weights, Error *error) {
+  char path[IO_PATH_MAX];
   const char *given = plan->run.data_given;
   Buffer text = {0};
   buffer_text(&text, plan->resolved ? plan->resolved : "");
+  buffer_text(&text, weights || given ? "\n" : "");
+  if (weights) {
+    buffer_format(&text, "%s\n", weights);
+  }
   if (given) {
-    const size_t length = strlen(given);
-    bool plain = utf8_valid((const uint8_t *)given, length) == length;
-    for (size_t i = 0; i < length; i++) {
-      plain &= ((unsigned char)given[i] >= ' ' && given[i] != 0x7f) || given[i] == '\n' || given[i] == '\t';
-    }
-    buffer_format(&text, "\n// Data of the run: --data %s\n",
-                  plain ? buffer_string(string, sizeof string, given) : "FILE, whose name no text can hold");
+    buffer_text(&text, "// Data of the run:");
+    file_put(&text, "--data", given);
+    buffer_text(&text, "\n");
   }
   const bool done = text.failed ? error_set(error, 3, "no memory")
                                 : run_file(run, "resolved.mdl", path, error) &&
@@ -348,15 +388,15 @@ static bool write_resolved(const Run *run, const Plan *plan, Error *error) {
   return done;
 }
 
-bool run_write_plan(const Run *run, const PlanSet *set, const char *data, const char *given, Error *error) {
+bool run_write_plan(const Run *run, const PlanSet *set, const RunFiles *files, Error *error) {
   char path[IO_PATH_MAX];
   const char *why = NULL;
   Arena *arena = arena_create();
   if (!arena) {
     return error_set(error, 3, "no memory");
   }
-  const PlanSet *placed = set_placed(arena, set, data, given);
-  bool done = write_resolved(run, placed->plans[0], error) && run_file(run, "plan.mdlx", path, error);
+  const PlanSet *placed = set_placed(arena, set, files->data, files->given);
+  bool done = write_resolved(run, placed->plans[0], files->weights, error) && run_file(run, "plan.mdlx", path, error);
   if (done && access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
     done = error_set(error, 1, "cannot write %s: it is not a file", path);
   }

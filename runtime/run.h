@@ -67,9 +67,19 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 // freed. NULL, and true: there is none. Takes no lock: processes that are started later would inherit it.
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
 bool run_write_tuning(const Run *run, const char *text, Error *error);
-// resolved.mdl and plan.mdlx, which finds its data from anywhere. data: the file that was opened; NULL: those of a mix.
-// given: what --data named, which resolved.mdl has in a comment; NULL: what it named when the plan was written before.
-bool run_write_plan(const Run *run, const PlanSet *set, const char *data, const char *given, Error *error);
+struct SourceOptions;  // convert/source.h
+// With which weights a run begins, as a comment of resolved.mdl; and the comment of one that was written before. NULL:
+// none, or no memory.
+const char *run_weights(Arena *arena, const struct SourceOptions *from);
+const char *run_weights_before(Arena *arena, const char *resolved);
+
+typedef struct {
+  const char *data;     // the file that was opened; NULL: those of a mix
+  const char *given;    // what --data named, for a comment; NULL: what it named when the plan was written before
+  const char *weights;  // a comment, or NULL
+} RunFiles;
+// resolved.mdl and plan.mdlx, which finds its data from anywhere.
+bool run_write_plan(const Run *run, const PlanSet *set, const RunFiles *files, Error *error);
 void run_close(Run *run);
 
 #endif

@@ -146,9 +146,11 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const DataFacts read = data_facts(t->data);
   const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
+  const char *weights = options->from ? run_weights(t->arena, options->from) : run_weights_before(t->arena, t->before);
+  const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
-      !run_write_plan(&t->run, t->set, data, options->data, error) || !trainer_tuning(t, error) ||
+      !run_write_plan(&t->run, t->set, &files, error) || !trainer_tuning(t, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }

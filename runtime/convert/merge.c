@@ -133,7 +133,7 @@ static bool merge_write(Merge *m, Error *error) {
   CheckpointFacts facts = {
       .seed = m->set->plans[0]->run.seed, .state_hash = m->set->plans[0]->state_hash, .val_loss = NAN};
   return merge_kept(m, error) && checkpoint_save_weights(m->set, &source, m->run.checkpoints, &facts, error) &&
-         io_sync_directory(NULL, m->run.path, error) && run_write_plan(&m->run, m->set, NULL, NULL, error);
+         io_sync_directory(NULL, m->run.path, error) && run_write_plan(&m->run, m->set, &(RunFiles){0}, error);
 }
 
 bool convert_merge(Arena *arena, const MergeOptions *options, Merged *result, Error *error) {

@@ -27,6 +27,15 @@ train mixed.mdl --steps 2 --out mixed --set batch=2 --data more.txt
 same "the last line in the place of a mix" "// Data of the run: --data \"$PWD/more.txt\"" "$(tail -n 1 mixed/resolved.mdl)"
 same "the last line, later" "// Data of the run: --data \"$PWD/other.txt\"" "$(tail -n 1 given/resolved.mdl)"
 
+# So do weights that the run began with, also when it goes on.
+train "$SMALL" --steps 2 --out tuned --set batch=2 --from given --data other.txt
+same "weights of the beginning" "// Weights of its beginning: --from \"$PWD/given\"" "$(tail -n 2 tuned/resolved.mdl | head -n 1)"
+train tuned --resume --steps 3
+same "weights of the beginning, later" "// Weights of its beginning: --from \"$PWD/given\"" "$(tail -n 2 tuned/resolved.mdl | head -n 1)"
+expect 0 "$MDLC" fmt --check tuned/resolved.mdl
+train "$SMALL" --steps 2 --out partly --set batch=2 --from given/checkpoints/step-00000004 --partial
+same "a part of weights" "// Weights of its beginning: --from \"$PWD/given/checkpoints/step-00000004\" --partial" "$(tail -n 1 partly/resolved.mdl)"
+
 # Patterns have absolute directories too, also in mixes and of validation sources: of the working directory, or else
 # beside the text.
 mkdir -p 'be[side/shards' here elsewhere
