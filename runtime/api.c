@@ -158,6 +158,7 @@ MdlStatus mdl_compile(const char *file, const MdlCompileOptions *options, MdlPla
   made->text = options_keep(made->arena, &compile);
   double start = clock_seconds();
   Diag *diag = diag_create(made->arena);
+  made->diag = diag;
   bool done = compile_plans(made->arena, diag, &compile, &made->set);
   made->compile_seconds = clock_seconds() - start;
   if (options->diagnostics) {

@@ -13,6 +13,7 @@ struct MdlPlan {
   PlanSet *set;
   double compile_seconds;
   CompileOptions *text;  // what it was compiled from, in the arena; NULL: it was read from a file
+  const Diag *diag;      // what was said of that text; NULL too
   bool left_code;        // its file has machine code, which is not in `set`
 };
 

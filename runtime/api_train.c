@@ -86,6 +86,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
                           .sync_save = options->sync_save,
                           .blame = options->blame,
                           .text = plan->text,
+                          .diag = plan->diag,
                           .check = options->check,
                           .patience = options->patience,
                           .from = options->from ? from : NULL,

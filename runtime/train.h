@@ -28,6 +28,7 @@ typedef struct {
   int64_t patience;            // evaluations that are no better, then training ends; 0: never
   bool blame;                  // bad steps are looked at (blame.h)
   const CompileOptions *text;  // what the plan was compiled from, for that; NULL: nobody knows
+  const Diag *diag;            // what was said of that text, for log.txt; NULL: nothing
   int64_t check;               // one step of so many is run twice (check.h); 0: none
   int threads;
   double deadline_seconds;  // for which a rank waits for another; 0: for ever

@@ -121,6 +121,25 @@ static bool states_hold(const Trainer *t, Error *error) {
   return true;
 }
 
+// What the compiler said of the text, on the screen, goes to the file as well.
+static void log_diagnostics(Trainer *t) {
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = t->options->diag ? open_memstream(&text, &size) : NULL;
+  if (out) {
+    diag_print(t->options->diag, out, false);
+    const bool done = fclose(out) == 0;
+    for (char *at = text; done && at && *at;) {
+      char *end = at + strcspn(at, "\n");
+      const bool more = *end != '\0';
+      *end = '\0';
+      log_note(&t->log, at);
+      at = end + more;
+    }
+    free(text);
+  }
+}
+
 static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   char path[IO_PATH_MAX];
   const TrainOptions *options = t->options;
@@ -142,6 +161,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     }
     return false;
   }
+  log_diagnostics(t);
   read_before(t);
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const DataFacts read = data_facts(t->data);

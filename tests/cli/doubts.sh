@@ -128,6 +128,14 @@ mentions out "parameters are frozen as they were drawn at random: --from DIR"
 train frozen.mdl --steps 1 --eval-every 0 --from frozen --out begun
 ! grep -q "drawn at random" out || die "weights that were read are called random"
 
+# What the compiler says of the text is in the log too, also under --quiet and when the run goes on; nothing where it says nothing.
+train "$SMALL" --set steps=9 --steps 1 --eval-every 0 --out logged --quiet
+mentions logged/log.txt "small.mdl:30:19: warning[E053]: the run ends at step 9" "   30 |   optimizer adamw(" "2 warnings"
+diff err <(head -n "$(wc -l < err)" logged/log.txt) || die "another text than on the screen"
+train "$SMALL" --set steps=9 --steps 2 --eval-every 0 --out logged --resume
+same "said again" "$(grep -c '^2 warnings' logged/log.txt)" 2
+! grep -q warning text/log.txt || die "a warning of a text that has none"
+
 # A run that goes on with other constants.
 train "$SMALL" --data text.txt --steps 2 --eval-every 0 --out text --resume --set batch=2
 mentions out "the text is not the one this run began with: batch was 1 and is 2; seq was 16 and is 32"
