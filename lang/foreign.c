@@ -340,8 +340,39 @@ const char *foreign_set(const char *word) {
   return FIND(sets, word);
 }
 
-const char *foreign_mark(char mark) {
-  switch (mark) {
+// Marks that editors, web pages and papers put in the place of those of the keyboard.
+static const char *printed_mark(const char *mark, int length) {
+  static const struct {
+    const char *marks, *help;
+  } printed[] = {
+      {"\u201c\u201d\u201e\u201f\u00ab\u00bb\u2018\u2019\u201a\u201b", "strings stand in straight double quotes, `\"`"},
+      {"\u2010\u2011\u2012\u2013\u2014\u2212", "minus is `-`"},
+      {"\u00d7\u00b7\u22c5\u2217", "products are written with `*`; of matrices, `dot(x, w over a)`"},
+      {"\u2192", "an arrow is `->`"},
+      {"\u2264", "write `<=`"},
+      {"\u2265", "write `>=`"},
+      {"\u2260", "write `!=`"},
+      {"\u00a0\u202f\u2009\u200b\ufeff",
+       "it looks like a blank, or like nothing, and is none: put a plain one in its place"},
+  };
+  for (size_t i = 0; i < sizeof printed / sizeof *printed; i++) {
+    const char *at = printed[i].marks;
+    for (int bytes; *at; at += bytes) {
+      for (bytes = 1; ((unsigned char)at[bytes] & 0xC0) == 0x80; bytes++) {
+      }
+      if (bytes == length && strncmp(at, mark, (size_t)bytes) == 0) {
+        return printed[i].help;
+      }
+    }
+  }
+  return NULL;
+}
+
+const char *foreign_mark(const char *mark, int length) {
+  if (length > 1) {
+    return printed_mark(mark, length);
+  }
+  switch (*mark) {
     case '@':
       return "a product of matrices is `dot(x, w over a)`; a label is `@name`, without a blank";
     case '?':

@@ -18,7 +18,7 @@ const char *foreign_setting(const char *word);      // is given in a recipe: bat
 const char *foreign_assigned(const char *word);     // is given in a recipe with =, which it does not take: data, allow
 const char *foreign_set(const char *word);          // is given to --set: optimizer, data
 const char *foreign_input(const char *word);  // is an input of a model: labels, input_ids; what data calls it here
-const char *foreign_mark(char mark);          // @ ? $
+const char *foreign_mark(const char *mark, int length);  // @ ? $, or a character of so many bytes, as a curly quote
 
 const char *foreign_misspelled(const char *word);  // the word that begins a statement which this is most like
 

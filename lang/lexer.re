@@ -150,7 +150,7 @@ static void lexer_unknown(Lexer *lexer, Span span, const char *help) {
   } else {
     error = diag_error(lexer->diag, E002, span, "`%.*s` is not part of the language", length, text);
   }
-  help = help ? help : foreign_mark(*text);
+  help = help ? help : foreign_mark(text, length);
   if (help) {
     diag_help(lexer->diag, error, "%s", help);
   }
@@ -161,6 +161,33 @@ static void lexer_block_comment(Lexer *lexer, Span span) {
   lexer->cursor = end ? end + 2 : lexer->limit;
   Diagnostic *error = diag_error(lexer->diag, E002, span, "`/*` is not part of the language");
   diag_help(lexer->diag, error, "comments are written `// to the end of the line`");
+}
+
+// How many bytes a quote of print has, as editors put it there; 0: it is none.
+static size_t printed_quote(const unsigned char *at) {
+  static const char *const quotes[] = {"\u201c", "\u201d", "\u201e", "\u201f", "\u2018",
+                                       "\u2019", "\u201a", "\u201b", "\u00ab", "\u00bb"};
+  for (size_t i = 0; i < sizeof quotes / sizeof *quotes; i++) {
+    if (strncmp((const char *)at, quotes[i], strlen(quotes[i])) == 0) {
+      return strlen(quotes[i]);
+    }
+  }
+  return 0;
+}
+
+// Where the string ends that such a quote at `begin` opens, on its line; NULL: it opens none.
+static const unsigned char *lexer_printed(Lexer *lexer, Token *token, const unsigned char *at,
+                                          const unsigned char *begin) {
+  const unsigned char *first = at;
+  while (printed_quote(begin) > 0 && *at && !strchr("\n;", *at)) {
+    const size_t length = *at == '"' ? 1 : printed_quote(at);
+    if (length > 0) {
+      token->text = name_of_bytes(lexer->names, (const char *)first, (size_t)(at - first));
+      return at + length;
+    }
+    at++;
+  }
+  return NULL;
 }
 
 int lexer_next(Lexer *lexer, Token *token, Span *span) {
@@ -268,7 +295,13 @@ int lexer_next(Lexer *lexer, Token *token, Span *span) {
         continue;
       }
       "'"              { lexer_unknown(lexer, HERE, "strings stand in double quotes, names in none"); continue; }
-      any              { lexer_unknown(lexer, HERE, NULL); continue; }
+      any              {
+        lexer_unknown(lexer, HERE, NULL);
+        const unsigned char *end = lexer_printed(lexer, token, cursor, begin);
+        cursor = end ? end : cursor;
+        if (end) FOUND(TOKEN_STRING);
+        continue;
+      }
       *                {
         diag_error(lexer->diag, E002, HERE, "the byte 0x%02x is not valid UTF-8", *begin);
         continue;

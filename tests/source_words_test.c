@@ -133,7 +133,7 @@ static void test_wrong_conversations(void **state) {
       {"{\"messages\":1,\"messages\":2}", "the line is no JSON"},
       {"{}", "the line has no \"messages\""},
       {"{\"messages\":{}}", "\"messages\" is no list of messages"},
-      {"{\"messages\":[]}", "\"messages\" is no list of messages"},
+      {"{\"messages\":[]}", "\"messages\" is an empty list"},
       {"{\"prompt\":\"a\"}", "only one is there"},
       {"{\"completion\":\"a\"}", "only one is there"},
       {"{\"prompt\":1,\"completion\":\"a\"}", "the prompt or the completion is no text"},

@@ -265,10 +265,12 @@ static bool messages_add(Chat *chat, const json_t *root, bool *answered) {
                : wrong(chat, "the prompt or the completion is no text");
   }
   if (!json_is_array(messages) || json_array_size(messages) == 0) {
-    return wrong(chat, messages               ? "\"messages\" is no list of messages"
-                       : prompt || completion ? "of \"prompt\" and \"completion\" only one is there"
-                                              : "the line has no \"messages\"");
+    return wrong(chat, json_is_array(messages) ? "\"messages\" is an empty list"
+                       : messages              ? "\"messages\" is no list of messages"
+                       : prompt || completion  ? "of \"prompt\" and \"completion\" only one is there"
+                                               : "the line has no \"messages\"");
   }
+  chat->odd.both += prompt || completion;
   json_array_foreach(messages, index, message) {
     const json_t *role = json_object_get(message, "role"), *content = json_object_get(message, "content");
     char what[96];

@@ -33,9 +33,11 @@ bool chat_ending(const Chat *chat, Buffer *text, Error *error);
 
 int64_t chat_answers(const Chat *chat);  // messages so far that are answers
 
-typedef struct {  // messages of a role that is none here and that others give to answers, such as `gpt` or `Assistant`
+typedef struct ChatOdd {  // messages of a role that is none here and that others give to answers, such as `gpt` or
+                          // `Assistant`
   int64_t messages;
   char role[16];  // of the first of them
+  int64_t both;   // lines with messages, which are read alone, and a prompt or a completion
 } ChatOdd;
 
 ChatOdd chat_odd(const Chat *chat);

@@ -179,12 +179,20 @@ static bool set_tokens_doubt(const Data *data, const Data *part, const Data *set
   return true;
 }
 
-void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines) {
+void doubts_chat(const char *path, const ChatOdd *odd, Buffer *lines) {
+  const int64_t messages = odd->messages;
+  if (odd->both > 0) {
+    buffer_format(
+        lines,
+        "%s has %lld line%s with \"messages\" and also a \"prompt\" or a \"completion\": the messages alone are "
+        "read\n",
+        path, (long long)odd->both, odd->both > 1 ? "s" : "");
+  }
   if (messages > 0) {
     buffer_format(lines,
                   "%s has %lld message%s of the role '%s', which are no answers: nothing is learned of how to write "
                   "them; answers have the role assistant\n",
-                  path, (long long)messages, messages > 1 ? "s" : "", role);
+                  path, (long long)messages, messages > 1 ? "s" : "", odd->role);
   }
 }
 
@@ -255,7 +263,7 @@ static bool part_doubts(const Data *data, const Data *whole, int number, Buffer 
   if (!text_doubt(part, lines, error) || (!alike && !tokens_doubt(data, part, lines, error))) {
     return false;
   }
-  doubts_chat(part->path, part->odd.messages, part->odd.role, lines);
+  doubts_chat(part->path, &part->odd, lines);
   return true;
 }
 

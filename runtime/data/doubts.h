@@ -16,7 +16,8 @@ bool doubts_sets(const Data *data, bool are[DATA_SETS_MOST], Buffer *lines, Erro
 // The same of one text, and of the conversations of one file: messages that others call answers, beside those that are.
 // `text`: the bytes that the file begins with.
 void doubts_text(const char *path, const char *text, size_t length, Buffer *lines);
-void doubts_chat(const char *path, int64_t messages, const char *role, Buffer *lines);
+struct ChatOdd;  // chat.h
+void doubts_chat(const char *path, const struct ChatOdd *odd, Buffer *lines);
 
 // Where the data says which tokens are of answers and the model does not read it, what comes of it; NULL: it is not so.
 const char *doubts_answers(const Data *data, bool masks);

@@ -239,7 +239,7 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
                     writer_finish(&w, error);
   if (done && w.chat && read.doubts) {
     const ChatOdd odd = chat_odd(w.chat);
-    doubts_chat("what is read", odd.messages, odd.role, read.doubts);
+    doubts_chat("what is read", &odd, read.doubts);
   }
   if (done && !w.chat && read.doubts) {
     doubt_mask(options, read.doubts);

@@ -174,6 +174,15 @@ mentions err "odd.jsonl has no answers" "call the role 'gpt' so"
 expect 1 "$MDL" data encode odd.jsonl --chat -o odd.bin
 mentions err "what is read has no answers" "call the role 'gpt' so"
 
+# Messages are read alone, which is said where a prompt or a completion stands beside them.
+sed '3s/^{/{"prompt": "a", "completion": "b", /; 5s/^{/{"completion": "b", /' talks.jsonl > both.jsonl
+sed 's/data chat.*/data chat("both.jsonl");/' chat.mdl > both.mdl
+train both.mdl --steps 1 --out both
+mentions out 'both.jsonl has 2 lines with "messages" and also a "prompt" or a "completion": the messages alone are read'
+expect 0 "$MDL" data encode both.jsonl --chat -o both.bin
+mentions err 'what is read has 2 lines with "messages" and also'
+cmp both.bin whole.bin
+
 # Other templates and separators.
 expect 0 "$MDL" data encode talks.jsonl --chat --raw --template '{role}> {content}
 ' -o other.bin
