@@ -54,6 +54,30 @@ static bool follows_tokens(Graph *graph, ValueId index) {
   return false;
 }
 
+// Is what is picked over `axis` something of a whole sample, and none of its tokens: a class that is computed from
+// them?
+static bool of_samples(Graph *graph, const Node *node, AxisId axis) {
+  const NodeList *nodes = &graph->regions.at[0].nodes;
+  const Value *token = NULL;
+  for (int i = 0; i < nodes->count && !token; i++) {
+    const Node *input = graph_node(graph, nodes->at[i]);
+    token = is_token_input(input) ? graph_value(graph, input->first_result) : NULL;
+  }
+  if (!token || token->type != TYPE_INDEX || graph->axes.at[token->bound].global == graph->axes.at[axis].global) {
+    return false;
+  }
+  const Shape shape = graph_shape(graph, node->first_result);
+  int common = 0;
+  for (int i = 0; i < shape.count; i++) {
+    const bool has = shape_has(&token->shape, shape.axis[i]);
+    if (!has && shape.axis[i] != axis) {  // which may stand for places of tokens
+      return false;
+    }
+    common += has;
+  }
+  return common < token->shape.count;
+}
+
 // Is something computed taken at the places that tokens name, as scores are at the targets? A row of a parameter is an
 // embedding. One-hot vectors do the same: positions that are compared with tokens.
 static bool picks_tokens(Graph *graph, const Node *node) {
@@ -64,7 +88,9 @@ static bool picks_tokens(Graph *graph, const Node *node) {
   for (int i = 0; i < node->operand_count && (takes || one_hot); i++) {
     found |= follows_tokens(graph, node->operands[i]);
   }
-  return found;
+  const int place = one_hot && !value_is(graph, node->operands[0], OP_POSITION);
+  const AxisId axis = one_hot ? graph_producer(graph, node->operands[place])->axis : node->axis;
+  return found && !of_samples(graph, node, axis);
 }
 
 static bool is_picked_from(const Node *node) {
