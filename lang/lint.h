@@ -14,6 +14,10 @@ const bool *lint_nodes_of(Graph *graph, ValueId value);
 bool lint_finds(Graph *graph, ValueId value, bool (*found)(Graph *graph, const Node *node),
                 bool (*passed)(const Node *node));
 
+// text_sums.c: a node of `nodes` that reduces elements along an axis of the positions of the text that `tokens` is, by
+// more than a mask of positions leaves, or NULL. `any`: also along axes that these are renamed to, and by products.
+const Node *lint_reduces_text(Graph *graph, const Node *tokens, const bool *nodes, bool any);
+
 // Is a loss made of logarithms, as those of probabilities are, and of what tokens pick, so that it may be called nats
 // per token?
 bool lint_in_nats(Graph *graph, ValueId loss);

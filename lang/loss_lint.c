@@ -100,55 +100,6 @@ static bool is_input(const Graph *graph, ValueId value, const char *name) {
   return node && node->op == OP_INPUT && strcmp(node->text, name) == 0;
 }
 
-// Statistics of a batch are those of all its positions, and known to be; so is the largest of all elements, a scale.
-static bool of_whole_batch(const Graph *graph, const Node *node) {
-  const bool extreme = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
-  if (extreme && graph_shape(graph, node->first_result).count == 0) {
-    return true;
-  }
-  return node->scope >= 0 && strcmp(graph->scopes.at[node->scope].function, "batch_norm") == 0;
-}
-
-// A condition on positions, or the data's mask: it may have left out those that are not to be seen.
-static bool is_mask(Graph *graph, const Node *node) {
-  const bool *nodes = op_compares(node->op) ? lint_nodes_of(graph, node->first_result) : NULL;
-  for (int i = 0; nodes && i < graph->nodes.count; i++) {
-    if (nodes[i] && graph_node(graph, i)->op == OP_POSITION) {
-      return true;
-    }
-  }
-  return node->op == OP_INPUT && strcmp(node->text, "mask") == 0;
-}
-
-// What attention has inside is no mask of its results.
-static bool shows_masks(const Node *node) {
-  return node->op != OP_COMPOSITE;
-}
-
-// Are the elements of a value reduced along an axis of the positions of the text, by more than a mask of positions?
-static const Node *reduces_text(Graph *graph, const Node *tokens, const bool *nodes) {
-  const Shape places = graph_shape(graph, tokens->first_result);
-  for (int i = 0; i < graph->nodes.count; i++) {
-    const Node *node = graph_node(graph, i);
-    bool along = false;
-    for (int j = 0; nodes[i] && op_reduction(node->op) && !of_whole_batch(graph, node) && j < node->axes.count; j++) {
-      along |= shape_has(&places, node->axes.axis[j]) && strcmp(graph->axes.at[node->axes.axis[j]].name, "batch") != 0;
-    }
-    if (!along) {
-      continue;
-    }
-    const bool *inside = lint_nodes_of(graph, node->operands[0]);
-    bool text = false;
-    for (int j = 0; j < graph->nodes.count; j++) {
-      text |= inside[j] && graph_node(graph, j) == tokens;
-    }
-    if (text && !lint_finds(graph, node->operands[0], is_mask, shows_masks)) {
-      return node;
-    }
-  }
-  return NULL;
-}
-
 typedef struct {
   bool reads, hidden;
 } Seen;
@@ -192,7 +143,7 @@ static bool is_rounded(const Graph *graph, const Node *node) {
 static Seen seen_by(Graph *graph, ValueId value, const Node *target) {
   const bool *nodes = lint_nodes_of(graph, value);
   const Shape places = graph_shape(graph, target->first_result);
-  Seen seen = {false, reduces_text(graph, target, nodes) != NULL};
+  Seen seen = {false, lint_reduces_text(graph, target, nodes, false) != NULL};
   for (int i = 0; i < graph->nodes.count; i++) {
     const Node *node = graph_node(graph, i);
     seen.reads |= nodes[i] && node == target;
@@ -237,7 +188,7 @@ static void check_reductions(Elaborator *e, const Node *take) {
   if (!tokens || !is_input(graph, take->operands[1], "targets") || !shape_contains(&logits, &places)) {
     return;
   }
-  const Node *node = reduces_text(graph, tokens, nodes);
+  const Node *node = lint_reduces_text(graph, tokens, nodes, true);
   if (node) {
     Diagnostic *said =
         diag_warning(e->diag, E049, asked_for(e, node),
