@@ -2,7 +2,6 @@
 // checkpoint_load.c, and which are kept in checkpoint_keep.c.
 #include "runtime/checkpoint.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "runtime/checkpoint_write.h"
 #include "runtime/element.h"
 #include "runtime/frozen.h"
+#include "runtime/manifest_facts.h"
 #include "runtime/states.h"
 
 // Weights alone have no state of the optimizer.
@@ -93,44 +93,6 @@ static json_t *files_describe(const WrittenList *files) {
   return all;
 }
 
-static json_t *word(uint64_t number) {
-  char text[32];
-  snprintf(text, sizeof text, "%016llx", (unsigned long long)number);
-  return json_string(text);
-}
-
-static bool facts_describe(json_t *root, const CheckpointFacts *facts) {
-  char seed[32];
-  const struct {
-    const char *key;
-    json_t *value;
-  } entries[] = {{"batch", json_integer((json_int_t)facts->batch)},
-                 {"tokens", json_integer((json_int_t)facts->tokens)},
-                 {"skipped", json_integer((json_int_t)facts->skipped)},
-                 {"bad_steps", json_integer((json_int_t)facts->bad_steps)},
-                 {"finite", json_boolean(!facts->not_finite[0])},
-                 {"not_finite", facts->not_finite[0] ? json_string(facts->not_finite) : NULL},
-                 {"val_loss", isfinite(facts->val_loss) ? json_real(facts->val_loss) : NULL},
-                 {"kept", facts->kept ? json_true() : NULL},
-                 {"keeps_best", facts->keeps_best ? json_true() : NULL},
-                 {"seed", (snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed), json_string(seed))},
-                 {"program_hash", word(facts->program_hash)},
-                 {"state_hash", word(facts->state_hash)},
-                 {"data_bytes", json_integer((json_int_t)facts->data_bytes)},
-                 {"data_hash", word(facts->data_hash)},
-                 {"tokenizer_hash", word(facts->tokenizer_hash)},
-                 {"validation_hash", facts->validation_hash ? word(facts->validation_hash) : NULL},
-                 {"trained_on", facts->trained.count > 0 ? trained_json(&facts->trained) : NULL},
-                 {"validated_with", facts->validated_with ? word(facts->validated_with) : NULL},
-                 {"validated_from", json_integer((json_int_t)facts->validated_from)},
-                 {"metrics_bytes", json_integer((json_int_t)facts->metrics_bytes)}};
-  bool made = true;
-  for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
-    made = (!entries[i].value || json_object_set_new(root, entries[i].key, entries[i].value) == 0) && made;
-  }
-  return made;
-}
-
 static void manifest_work(void *context) {
   Manifest *manifest = context;
   char hash[17];
@@ -138,7 +100,7 @@ static void manifest_work(void *context) {
                            manifest->files->parts > 0 ? CHECKPOINT_VERSION : CHECKPOINT_WHOLE, "step",
                            (json_int_t)manifest->facts->step);
   Hashing hashing = {.root = root};
-  bool made = root && facts_describe(root, manifest->facts) &&
+  bool made = root && manifest_facts_write(root, manifest->facts) &&
               json_object_set_new(root, "files", files_describe(manifest->files)) == 0 &&
               json_object_set_new(root, "tensors",
                                   tensors_describe(manifest->states, manifest->alone, manifest->facts->frozen)) == 0 &&

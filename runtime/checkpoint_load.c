@@ -16,6 +16,7 @@
 #include "runtime/checkpoint_files.h"
 #include "runtime/convert/pairs.h"
 #include "runtime/frozen.h"
+#include "runtime/manifest_facts.h"
 #include "runtime/safetensors.h"
 #include "runtime/states.h"
 
@@ -153,75 +154,15 @@ static int64_t step_of_path(const char *path) {
   return checkpoint_step_of_name(name);
 }
 
-// Numbers that a run can come to, so that counting on from them does not overflow; and its directory says the same
-// step.
-static bool facts_hold(const CheckpointFacts *facts, const char *path, Error *error) {
+// Its directory says the same step.
+static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {
+  const char *wrong = manifest_facts_read(root, facts);
   const int64_t named = step_of_path(path);
-  if (facts->step > PLAN_MOST_STEPS || facts->batch > 2 * PLAN_MOST_STEPS || facts->skipped > PLAN_MOST_STEPS ||
-      facts->tokens > INT64_MAX / 2) {
-    return manifest_damaged(path, "has a step, or a count of batches or tokens, that no run comes to", error);
-  }
-  if (named >= 0 && named != facts->step) {
+  if (!wrong && named >= 0 && named != facts->step) {
     return damaged(path, error, "manifest.json is of step %lld, which the directory is not called by",
                    (long long)facts->step);
   }
-  return true;
-}
-
-static bool manifest_number(const json_t *root, const char *key, int64_t *value) {
-  const json_t *number = json_object_get(root, key);
-  *value = (int64_t)json_integer_value(number);
-  return json_is_integer(number) && *value >= 0;
-}
-
-static bool manifest_word(const json_t *root, const char *key, int base, uint64_t *value) {
-  const char *text = json_string_value(json_object_get(root, key));
-  char *end = NULL;
-  *value = text ? strtoull(text, &end, base) : 0;
-  return text && *text && *end == '\0';
-}
-
-// The same of a fingerprint that need not be there.
-static bool manifest_print(const json_t *root, const char *key, uint64_t *value) {
-  return !json_object_get(root, key) || manifest_word(root, key, 16, value);
-}
-
-// What manifests of before do not say is not known, and no mistake.
-static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
-  const json_t *loss = json_object_get(root, "val_loss"), *finite = json_object_get(root, "finite");
-  const char *odd = json_string_value(json_object_get(root, "not_finite"));
-  facts->version = (int64_t)json_integer_value(json_object_get(root, "version"));
-  facts->val_loss = json_is_number(loss) ? json_number_value(loss) : NAN;
-  facts->keeps_best = json_is_true(json_object_get(root, "keeps_best"));
-  if (json_is_false(finite)) {
-    snprintf(facts->not_finite, sizeof facts->not_finite, "%s", odd && *odd ? odd : "?");
-  }
-  facts->kept = json_is_true(json_object_get(root, "kept"));
-  facts->spike_losses = json_object_get(json_object_get(root, "tensors"), PLAN_SPIKE_LOSSES) != NULL;
-  const json_t *trained = json_object_get(root, "trained_on");
-  return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
-         manifest_print(root, "data_hash", &facts->data_hash) &&
-         manifest_print(root, "tokenizer_hash", &facts->tokenizer_hash) &&
-         manifest_print(root, "validation_hash", &facts->validation_hash) &&
-         manifest_print(root, "validated_with", &facts->validated_with) &&
-         (!trained || trained_read(trained, &facts->trained)) &&
-         (!json_object_get(root, "validated_from") || manifest_number(root, "validated_from", &facts->validated_from));
-}
-
-static bool manifest_facts(const json_t *root, const char *path, CheckpointFacts *facts, Error *error) {
-  bool good =
-      manifest_number(root, "step", &facts->step) && manifest_number(root, "tokens", &facts->tokens) &&
-      manifest_number(root, "skipped", &facts->skipped) && manifest_number(root, "data_bytes", &facts->data_bytes) &&
-      manifest_number(root, "metrics_bytes", &facts->metrics_bytes) && manifest_word(root, "seed", 10, &facts->seed) &&
-      manifest_word(root, "program_hash", 16, &facts->program_hash) &&
-      manifest_word(root, "state_hash", 16, &facts->state_hash);
-  if (!json_object_get(root, "batch")) {  // of before batches could be passed over
-    facts->batch = facts->step;
-  } else {
-    good = good && manifest_number(root, "batch", &facts->batch);
-  }
-  good = good && manifest_more(root, facts);
-  return good ? facts_hold(facts, path, error) : manifest_damaged(path, "lacks a number", error);
+  return !wrong || manifest_damaged(path, wrong, error);
 }
 
 bool checkpoint_facts(const char *path, CheckpointFacts *facts, Error *error) {
