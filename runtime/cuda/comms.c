@@ -8,7 +8,10 @@
 #include "runtime/cuda/nccl.h"
 #include "runtime/cuda/nccl_memory.h"
 
-enum { MESH_SETS = 1 << PLAN_MAX_MESH, CHANNELS_MAX = PEERS_NOTE_BYTES / NCCL_ID_BYTES - MESH_SETS };
+enum {
+  MESH_SETS = 1 << PLAN_MAX_MESH,
+  CHANNELS_MAX = (PEERS_NOTE_BYTES - MESH_SETS * NCCL_ID_BYTES) / (NCCL_ID_BYTES + 16) - 1
+};
 enum {
   CHANNEL_BLOCKS = 4
 };  // thread blocks that a message takes: many may wait at once, and none may crowd out the rest
@@ -19,14 +22,24 @@ enum { WINDOW_UNIT = 2 << 20 };  // bytes that GPUs map at once
 // leave less to products beside them (docs/results/2026-11-22-h200-windows.md).
 #define SYMMETRIC_BLOCKS "16"
 
+typedef struct {
+  NcclId id;
+  int64_t receiver;  // rank
+  int number;
+} ChannelIdentity;
+
 typedef struct {  // identities that a rank makes: of the groups it is the first rank of, and of the channels it sends
                   // on
-  NcclId group[MESH_SETS], channel[CHANNELS_MAX];
+  NcclId group[MESH_SETS];
+  int count;
+  ChannelIdentity channel[CHANNELS_MAX];
 } Identities;
 
-typedef struct {
-  bool used, sends;
-  int64_t peer;                   // rank
+_Static_assert(sizeof(Identities) <= PEERS_NOTE_BYTES, "a note has room for all identities");
+
+typedef struct {  // of one rank to one other; several programs may have the same, and others of the same number
+  int number;
+  int64_t sender, receiver;       // ranks
   NcclCommunicator communicator;  // the sender is 0
 } Channel;
 
@@ -43,9 +56,8 @@ struct Comms {
   Nccl nccl;
   int coordinate[PLAN_MAX_MESH];
   NcclCommunicator group[MESH_SETS];  // NULL: no collective is over it
-  int channel_count;                  // numbers below it
-  Channel *channel;                   // [number]
-  bool transfers;
+  int channel_count;
+  Channel *channel;  // by channel_compare, once all are there
   Shared shared[ARENA_CLASS_COUNT];
   int shared_count;
   CudaAddress words;  // PeersWords, as the GPU sees them
@@ -101,20 +113,37 @@ static bool words_map(Comms *comms, Error *error) {
 
 // --- creation ---
 
-static bool channel_take(Comms *comms, const Instruction *instruction, Error *error) {
+// An order that all ranks have.
+static int channel_compare(const void *one, const void *other) {
+  const Channel *a = one, *b = other;
+  const int64_t by[] = {a->number - b->number, a->sender - b->sender, a->receiver - b->receiver};
+  const int64_t first = by[0] ? by[0] : by[1] ? by[1] : by[2];
+  return first < 0 ? -1 : first > 0;
+}
+
+// The channel of a message, without a communicator.
+static Channel channel_of(const Comms *comms, const Instruction *instruction) {
   const Transfer *transfer = &instruction->as.transfer;
   int coordinate[PLAN_MAX_MESH];
-  if (transfer->channel >= CHANNELS_MAX) {
+  memcpy(coordinate, comms->coordinate, sizeof coordinate);
+  coordinate[comms->plan->pipeline] = transfer->peer;
+  const int64_t peer = plan_rank(comms->plan, coordinate), rank = peers_rank(comms->peers);
+  const bool sends = instruction->kind == INSTRUCTION_SEND;
+  return (Channel){.number = transfer->channel, .sender = sends ? rank : peer, .receiver = sends ? peer : rank};
+}
+
+static bool channel_take(Comms *comms, const Instruction *instruction, Error *error) {
+  const Channel channel = channel_of(comms, instruction);
+  for (int i = 0; i < comms->channel_count; i++) {
+    if (channel_compare(&comms->channel[i], &channel) == 0) {
+      return true;
+    }
+  }
+  if (comms->channel_count == CHANNELS_MAX) {
     return error_set(error, 1, "%s: the plan has more than %d values that go from stage to stage", instruction->name,
                      CHANNELS_MAX);
   }
-  Channel *channel = &comms->channel[transfer->channel];
-  memcpy(coordinate, comms->coordinate, sizeof coordinate);
-  coordinate[comms->plan->pipeline] = transfer->peer;
-  channel->used = comms->transfers = true;
-  channel->sends |= instruction->kind == INSTRUCTION_SEND;
-  channel->peer = plan_rank(comms->plan, coordinate);
-  comms->channel_count = transfer->channel >= comms->channel_count ? transfer->channel + 1 : comms->channel_count;
+  comms->channel[comms->channel_count++] = channel;
   return true;
 }
 
@@ -129,6 +158,7 @@ static bool channels_take(Comms *comms, Error *error) {
       }
     }
   }
+  qsort(comms->channel, (size_t)comms->channel_count, sizeof *comms->channel, channel_compare);
   return true;
 }
 
@@ -191,9 +221,16 @@ static bool identities_make(Comms *comms, const bool *used, Error *error) {
       return false;
     }
   }
+  mine->count = 0;
   for (int i = 0; i < comms->channel_count; i++) {
-    if (comms->channel[i].used && comms->channel[i].sends && !nccl_id(&comms->nccl, &mine->channel[i], error)) {
-      return false;
+    const Channel *channel = &comms->channel[i];
+    if (channel->sender == peers_rank(comms->peers)) {
+      ChannelIdentity *made = &mine->channel[mine->count++];
+      made->number = channel->number;
+      made->receiver = channel->receiver;
+      if (!nccl_id(&comms->nccl, &made->id, error)) {
+        return false;
+      }
     }
   }
   return true;
@@ -215,20 +252,33 @@ static bool groups_join(Comms *comms, const bool *used, Error *error) {
   return true;
 }
 
-// One number through the channel, in the order of their numbers on all ranks: the first message of a communicator makes
-// its two ends wait for each other on the host.
+static bool channel_sends(const Comms *comms, const Channel *channel) {
+  return channel->sender == peers_rank(comms->peers);
+}
+
+// One number through the channel, in the order that all ranks have: the first message of a communicator makes its two
+// ends wait for each other on the host.
 static bool channel_try(Comms *comms, const Channel *channel, CudaAddress scratch, CudaStream stream, Error *error) {
   const Nccl *nccl = &comms->nccl;
-  return (channel->sends ? nccl_send(nccl, channel->communicator, 1, TYPE_F32, 1, scratch, stream, error)
-                         : nccl_receive(nccl, channel->communicator, 0, TYPE_F32, 1, scratch, stream, error)) &&
+  return (channel_sends(comms, channel)
+              ? nccl_send(nccl, channel->communicator, 1, TYPE_F32, 1, scratch, stream, error)
+              : nccl_receive(nccl, channel->communicator, 0, TYPE_F32, 1, scratch, stream, error)) &&
          cuda_check(comms->cuda, comms->cuda->stream_synchronize(stream), "trying a channel", error);
 }
 
-static bool channel_join(Comms *comms, int number, CudaAddress scratch, CudaStream stream, Error *error) {
-  Channel *channel = &comms->channel[number];
-  const Identities *given = peers_note(comms->peers, channel->sends ? peers_rank(comms->peers) : channel->peer);
-  return nccl_join(&comms->nccl, &given->channel[number], 2, channel->sends ? 0 : 1, CHANNEL_BLOCKS,
-                   &channel->communicator, error) &&
+static bool channel_join(Comms *comms, Channel *channel, CudaAddress scratch, CudaStream stream, Error *error) {
+  const Identities *given = peers_note(comms->peers, channel->sender);
+  const NcclId *id = NULL;
+  for (int i = 0; i < given->count && i < CHANNELS_MAX && !id; i++) {
+    const ChannelIdentity *one = &given->channel[i];
+    id = one->number == channel->number && one->receiver == channel->receiver ? &one->id : NULL;
+  }
+  if (!id) {
+    return error_set(error, 1, "rank %lld sends nothing on channel %d to rank %lld: the plan is damaged",
+                     (long long)channel->sender, channel->number, (long long)channel->receiver);
+  }
+  return nccl_join(&comms->nccl, id, 2, channel_sends(comms, channel) ? 0 : 1, CHANNEL_BLOCKS, &channel->communicator,
+                   error) &&
          channel_try(comms, channel, scratch, stream, error);
 }
 
@@ -243,7 +293,7 @@ bool comms_join(Comms *comms, CudaStream stream, Error *error) {
   }
   bool joined = true;
   for (int i = 0; i < comms->channel_count && joined; i++) {
-    joined = !comms->channel[i].used || channel_join(comms, i, scratch, stream, error);
+    joined = channel_join(comms, &comms->channel[i], scratch, stream, error);
   }
   comms->cuda->memory_free(scratch);
   return joined && peers_meet(comms->peers, error);
@@ -284,9 +334,10 @@ int64_t comms_predicted(const Comms *comms) {
   }
   for (int i = 0; i < comms->channel_count; i++) {
     const Channel *channel = &comms->channel[i];
-    const NcclUse use = {.ranks = 2, .blocks = CHANNEL_BLOCKS, .sends = channel->sends, .hears = !channel->sends};
-    bytes += channel->used ? nccl_memory_of(&use) : 0;
-    any |= channel->used;
+    const bool sends = channel_sends(comms, channel);
+    const NcclUse use = {.ranks = 2, .blocks = CHANNEL_BLOCKS, .sends = sends, .hears = !sends};
+    bytes += nccl_memory_of(&use);
+    any = true;
   }
   return any ? bytes + nccl_memory_code() : 0;
 }
@@ -357,7 +408,7 @@ void comms_set_part(Comms *comms, CommsPart part) {
 }
 
 bool comms_transfers(const Comms *comms) {
-  return comms->transfers;
+  return comms->channel_count > 0;
 }
 
 // --- running ---
@@ -397,7 +448,10 @@ static bool collective(Comms *comms, const Collective *what, CudaAddress from, C
 
 static bool transfer(Comms *comms, const Instruction *instruction, CudaAddress place, CudaStream stream, Error *error) {
   const Transfer *what = &instruction->as.transfer;
-  const NcclCommunicator communicator = comms->channel[what->channel].communicator;
+  const Channel wanted = channel_of(comms, instruction);
+  const Channel *channel =
+      bsearch(&wanted, comms->channel, (size_t)comms->channel_count, sizeof *channel, channel_compare);
+  const NcclCommunicator communicator = channel->communicator;
   return instruction->kind == INSTRUCTION_SEND
              ? nccl_send(&comms->nccl, communicator, 1, what->type, what->count, place, stream, error)
              : nccl_receive(&comms->nccl, communicator, 0, what->type, what->count, place, stream, error);
