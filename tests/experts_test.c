@@ -143,7 +143,10 @@ static const char behind[] =
     "    v = v + z / (sqrt(sum(square(z) over embed)) + 0.01) + 0.1 * sqrt(abs(best) * softmax(best over choice)) + "
     "sqrt(square(d) / (1 + square(x)));\n"
     "    v = v + 0.1 * (mean(dot(x + lean[who], up[who] over embed) over wide) * best + best);\n"
+    "    a = sigmoid(sum(d * every over embed));\n"
+    "    t = sum(a over choice);\n"
     "%s"
+    "    x = x + 0.1 * sum(d * (a / t) over choice);\n"
     "    far = far + mean(where(y > 0.5, tanh(y), -y)) + mean(square(u));\n"
     "    near = near + mean(square(mean(x over seq))) + mean(x) + mean(u * x + v * x);\n"
     "    x = x + 0.1 * sum((y + tanh(x)) * best over choice) + 0.1 * sum((y + mean(x over seq)) * best over choice);\n"
@@ -173,6 +176,9 @@ static const char by_counting[] =
     "      y = where(before < 16, y, 0);\n"
     "      u = where(before < 16, u, 0);\n"
     "      v = where(before < 16, v, 0);\n"
+    "      a = where(before < 16, a, 0);\n"
+    "      t = sum(a over choice);\n"
+    "      t = where(t > 0, t, 1);\n"
     "    }\n";
 static const char by_counting_once[] =
     "    if training {\n"

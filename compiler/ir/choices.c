@@ -3,6 +3,8 @@
 
 enum { CONTENTS = 4 };  // more than PaddingContent has
 
+static const double LEAST = 1e-30;  // what is less may be 0, or have a quotient that is infinite, in formats of 32 bits
+
 Choices choices_create(Arena *arena, const Graph *graph) {
   return (Choices){.arena = arena, .graph = graph, .made = map_create(arena), .real = map_create(arena)};
 }
@@ -67,7 +69,7 @@ static bool says_kept(const Choices *choices, ValueId condition) {
 bool choices_positive(const Choices *choices, ValueId value) {
   const Node *node = graph_producer(choices->graph, value);
   if (!node || node->operand_count == 0) {
-    return node && ((node->op == OP_CONST && node->number > 0) || (node->op == OP_INTEGER && node->integer > 0));
+    return node && ((node->op == OP_CONST && node->number > LEAST) || (node->op == OP_INTEGER && node->integer > 0));
   }
   if (node->op == OP_WHERE && says_kept(choices, node->operands[0])) {
     return choices_positive(choices, node->operands[2]);
@@ -78,7 +80,7 @@ bool choices_positive(const Choices *choices, ValueId value) {
   for (int i = 0; (node->op == OP_ADD || node->op == OP_MAX) && i < 2; i++) {
     const MadeOf other = choices_of(choices, node->operands[1 - i]);
     const Node *leaf = graph_producer(choices->graph, node->operands[i]);
-    if (leaf && leaf->op == OP_CONST && leaf->number > 0) {
+    if (leaf && leaf->op == OP_CONST && leaf->number > LEAST) {
       return node->op == OP_MAX || (other.choice && other.content == PADDING_ZERO) ||
              choices_positive(choices, node->operands[1 - i]);
     }

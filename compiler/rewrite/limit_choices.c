@@ -7,6 +7,8 @@
 // value, 0) instead. So the graph itself says what every layout computes, and gradients follow from it.
 #include "compiler/rewrite/limit.h"
 
+#include <string.h>
+
 #include "compiler/ir/choices.h"
 
 typedef struct {
@@ -19,7 +21,10 @@ typedef struct {
   Map by_index;            // value and choice to whether it is of the index alone
   Map remade;              // value and choice to the same by the limited index
   Map poles;               // value and choice to whether it has poles
-  Map ones;                // value to what is 1 where its choice is left out
+  Map ones;                // value to what is 1 where its choice, or all that it is made of, is left out
+  Map empty;               // value of no choice to whether it is 0 where all choices that it is made of are left out
+  Map alive;               // value of no choice to the condition without which it is 0; -1: there is none
+  Map without;             // result that had a pole there to what is 0 instead
   ARRAY(ValueList) given;  // by choice: what its products so far are given, and is to be noted
   Map feeds;               // value and choice: those of which that is made
 } Ends;
@@ -267,25 +272,133 @@ static bool mask_any(Ends *e, NodeId id, const MadeOf *operands) {
   return beside && any;
 }
 
+// --- poles ---
+
+static ValueId any_along(Ends *e, ValueId condition, Shape along) {
+  Graph *graph = e->graph;
+  const Shape shape = graph_shape(graph, condition), over = shape_common(shape, &along);
+  if (over.count == 0) {
+    return condition;
+  }
+  const ValueId one = graph_op3(graph, OP_WHERE, condition, graph_real(graph, 1), graph_real(graph, 0));
+  const ValueId count = graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = over}, one);
+  return graph_op2(graph, OP_LESS, graph_real(graph, 0), count);
+}
+
+static bool is_walked(const Node *node) {
+  return node && node->operand_count > 0 && node->operand_count <= 3 && node->result_count == 1 && !op_body(node->op) &&
+         !op_chosen(node->op) && !op_indexes(node->op);
+}
+
+// Is it 0 where all choices that it is made of are left out?
+static bool is_empty(Ends *e, ValueId value) {
+  const MadeOf made = choices_of(&e->choices, value);
+  const Node *node = graph_producer(e->graph, value);
+  int64_t known;
+  if (made.choice || !is_walked(node)) {
+    return made.choice && made.content == PADDING_ZERO;
+  }
+  if (!map_get(&e->empty, (uint64_t)value, &known)) {
+    PaddingContent contents[3] = {PADDING_FINITE, PADDING_FINITE, PADDING_FINITE};
+    bool any = false;
+    for (int i = 0; i < node->operand_count; i++) {
+      contents[i] = is_empty(e, node->operands[i]) ? PADDING_ZERO : PADDING_FINITE;
+      any = any || contents[i] == PADDING_ZERO;
+    }
+    known = op_bilinear(node->op)                           ? any
+            : op_linear(node->op) || op_reduction(node->op) ? contents[0] == PADDING_ZERO
+            : op_elementwise(node->op) && !op_padding_diverges(node->op) && any
+                ? op_padding(node->op)->content(e->graph, node, -1, contents) == PADDING_ZERO
+                : false;
+    map_put(&e->empty, (uint64_t)value, known);
+  }
+  return known != 0;
+}
+
+static int64_t alive(Ends *e, ValueId value);
+
+// Of an empty value of a node: what of its operands is not 0.
+static int64_t alive_of_operands(Ends *e, const Node *node) {
+  const bool product = op_bilinear(node->op), first = op_linear(node->op) || op_reduction(node->op);
+  const ValueId value = node->first_result;
+  int64_t found = -1;
+  for (int i = 0; i < (first ? 1 : node->operand_count); i++) {
+    const int64_t one = is_empty(e, node->operands[i]) ? alive(e, node->operands[i]) : -1;
+    const bool more = one >= 0 && found >= 0 && found != one;
+    found = more ? graph_op2(e->graph, product ? OP_AND : OP_OR, (ValueId)found, (ValueId)one) : one >= 0 ? one : found;
+  }
+  if (found >= 0 && !op_elementwise(node->op) && (product || op_reduction(node->op))) {
+    found = any_along(e, (ValueId)found, node->axes);
+  }
+  const Shape own = found >= 0 ? graph_shape(e->graph, (ValueId)found) : (Shape){0};
+  const Shape result = graph_shape(e->graph, value);
+  const bool moved = op_moves(node->op) && (shape_has(&own, node->axis) || shape_has(&own, node->axis2));
+  return !moved && shape_contains(&result, &own) ? found : -1;
+}
+
+// A product with what an index chooses is 0 where that is left out, and where all that is multiplied is.
+static int64_t alive_of_chosen(Ends *e, const Node *node, int choice) {
+  const Shape summed = node->axes;
+  const ValueId own = kept(e, choice);
+  const int64_t given = alive(e, node->operands[0]);
+  return given < 0 || given == own ? own : graph_op2(e->graph, OP_AND, own, any_along(e, (ValueId)given, summed));
+}
+
+// The condition without which a value is 0 since choices that it is made of are left out; -1: it is none of that.
+static int64_t alive(Ends *e, ValueId value) {
+  const MadeOf made = choices_of(&e->choices, value);
+  int64_t known;
+  if (map_get(&e->alive, (uint64_t)value, &known) || !is_empty(e, value)) {
+    return map_get_or(&e->alive, (uint64_t)value, -1);
+  }
+  const Node *node = graph_producer(e->graph, value);
+  known = made.choice && op_chosen(node->op) ? alive_of_chosen(e, node, made.choice)
+          : is_walked(node)                  ? alive_of_operands(e, node)
+                                             : -1;
+  known = known < 0 && made.choice ? kept(e, made.choice) : known;
+  map_put(&e->alive, (uint64_t)value, known);
+  return known;
+}
+
+// What is 1 where it would be 0 since choices are left out.
+static ValueId one_without(Ends *e, ValueId value, int choice, int64_t condition) {
+  Graph *graph = e->graph;
+  int64_t one;
+  if (!map_get(&e->ones, (uint64_t)value, &one)) {
+    one = choice && condition == kept(e, choice)
+              ? where_kept(e, choice, value, 1)
+              : graph_op3(graph, OP_WHERE, (ValueId)condition, value, graph_real(graph, 1));
+    choices_note(&e->choices, graph_producer(graph, (ValueId)one));
+    map_put(&e->ones, (uint64_t)value, one);
+  }
+  return (ValueId)one;
+}
+
 // What may have a pole at 0, as a quotient or a root does, is given ones: else a gradient of what stands beside the
-// choice, here or before, would be 0 times what is no number.
-static void leave_poles(Ends *e, NodeId id, const MadeOf *operands) {
+// choice, here or before, would be 0 times what is no number. The result is 0 there: of a choice it is masked where it
+// is read as more, and else here; the condition is returned then, or -1.
+static int64_t leave_poles(Ends *e, NodeId id, const MadeOf *operands, int choice) {
+  int64_t without = -1;
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
     const Node *node = graph_node(e->graph, id);
     const ValueId operand = node->operands[i];
-    int64_t one;
-    if (!operands[i].choice || !is_pole(node, i) || !element_type_floating(graph_value(e->graph, operand)->type) ||
+    if (!is_pole(node, i) || !element_type_floating(graph_value(e->graph, operand)->type) ||
         choices_positive(&e->choices, operand)) {
       continue;
     }
-    if (!map_get(&e->ones, (uint64_t)operand, &one)) {
-      graph_follow(e->graph, node);
-      one = where_kept(e, operands[i].choice, operand, 1);
-      choices_note(&e->choices, graph_producer(e->graph, (ValueId)one));
-      map_put(&e->ones, (uint64_t)operand, one);
+    graph_follow(e->graph, node);
+    const int64_t zero = alive(e, operand);
+    const int64_t condition = zero < 0 && operands[i].choice ? kept(e, operands[i].choice) : zero;
+    if (condition < 0) {
+      continue;
     }
-    graph_node(e->graph, id)->operands[i] = (ValueId)one;
+    const ValueId one = one_without(e, operand, operands[i].choice, condition);
+    graph_node(e->graph, id)->operands[i] = one;
+    if (!choice || condition != kept(e, choice)) {
+      without = without < 0 ? condition : graph_op2(e->graph, OP_AND, (ValueId)without, (ValueId)condition);
+    }
   }
+  return without;
 }
 
 // What a product is made of, but for factors of the whole product, which may stand in front of it or behind.
@@ -304,9 +417,16 @@ static ValueId without_weights(const Graph *graph, const Node *product) {
   return value;
 }
 
-static void visit(Ends *e, NodeId id) {
+// The condition without which its result is to be 0; -1: it is what it is.
+static int64_t visit(Ends *e, NodeId id) {
   const Node *node = graph_node(e->graph, id);
   MadeOf *operands = ARENA_ARRAY(e->c->arena, MadeOf, node->operand_count + 1);
+  ValueId *guarded = ARENA_ARRAY(e->c->arena, ValueId, node->operand_count + 1);
+  int64_t without = -1;
+  for (int i = 0; i < node->operand_count; i++) {
+    const int64_t zero = map_get_or(&e->without, (uint64_t)node->operands[i], -1);
+    graph_node(e->graph, id)->operands[i] = zero >= 0 ? (ValueId)zero : node->operands[i];
+  }
   read_operands(e, node, operands);
   const int choice = first_choice(node, operands);
   MadeOf made = choice ? choices_infer(&e->choices, node, operands) : (MadeOf){0};
@@ -317,13 +437,16 @@ static void visit(Ends *e, NodeId id) {
   if (made.choice && !op_chosen(graph_node(e->graph, id)->op) && mask_any(e, id, operands)) {
     read_operands(e, graph_node(e->graph, id), operands);
   }
-  if (made.choice && !op_chosen(graph_node(e->graph, id)->op)) {
-    leave_poles(e, id, operands);
+  memcpy(guarded, graph_node(e->graph, id)->operands,
+         sizeof *guarded * (size_t)graph_node(e->graph, id)->operand_count);
+  if (op_elementwise(graph_node(e->graph, id)->op)) {
+    without = leave_poles(e, id, operands, made.choice);
     read_operands(e, graph_node(e->graph, id), operands);
   }
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
     const ValueId operand = graph_node(e->graph, id)->operands[i];
-    const ValueId read = operands[i].choice == made.choice ? operand : masked(e, operand);
+    const bool kept_as_is = operands[i].choice == made.choice || operand != guarded[i];
+    const ValueId read = kept_as_is ? operand : masked(e, operand);
     graph_node(e->graph, id)->operands[i] = read;
   }
   node = graph_node(e->graph, id);
@@ -331,6 +454,22 @@ static void visit(Ends *e, NodeId id) {
     array_push(e->c->arena, &e->given.at[made.choice - 1], without_weights(e->graph, node));
   }
   choices_note(&e->choices, node);
+  return without;
+}
+
+// A result that had a pole is 0 for who reads it, where what it is made of is left out.
+static void zero_without(Ends *e, NodeId id, ValueId condition) {
+  Graph *graph = e->graph;
+  const ValueId value = graph_node(graph, id)->first_result;
+  const Value from = *graph_value(graph, value);
+  graph_follow(graph, graph_node(graph, id));
+  const ValueId zero = graph_op3(graph, OP_WHERE, condition, value, graph_real(graph, 0));
+  graph_value(graph, zero)->name = from.name;
+  graph_value(graph, zero)->path = from.path;
+  choices_note(&e->choices, graph_producer(graph, zero));
+  map_put(&e->without, (uint64_t)value, zero);
+  map_put(&e->alive, (uint64_t)zero, condition);
+  map_put(&e->empty, (uint64_t)zero, true);
 }
 
 // Who compares values sees the 0, as ranks have it that share the places, and not what is never read.
@@ -349,15 +488,19 @@ void limit_choices(Compilation *c, const LimitedIndices *indices) {
     choices_add(&e.choices, indices->at[i].limited);
     array_push(c->arena, &e.given, (ValueList){0});
   }
-  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds, &e.poles, &e.ones};
+  Map *const maps[] = {&e.kept,  &e.masked, &e.by_index, &e.remade, &e.feeds,
+                       &e.poles, &e.ones,   &e.empty,    &e.alive,  &e.without};
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     *maps[i] = map_create(c->arena);
   }
   const GraphPlace place = graph_place(graph);
   const NodeList old = graph_rewrite(graph, 0);
   for (int i = 0; i < old.count; i++) {
-    visit(&e, old.at[i]);
+    const int64_t without = visit(&e, old.at[i]);
     array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
+    if (without >= 0) {
+      zero_without(&e, old.at[i], (ValueId)without);
+    }
     show(&e, graph_node(graph, old.at[i]));
   }
   graph_return(graph, place);
