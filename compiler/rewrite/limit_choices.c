@@ -383,7 +383,7 @@ static int64_t leave_poles(Ends *e, NodeId id, const MadeOf *operands, int choic
     const Node *node = graph_node(e->graph, id);
     const ValueId operand = node->operands[i];
     if (!is_pole(node, i) || !element_type_floating(graph_value(e->graph, operand)->type) ||
-        choices_positive(&e->choices, operand)) {
+        (operands[i].choice == choice && choices_positive(&e->choices, operand))) {
       continue;
     }
     graph_follow(e->graph, node);
