@@ -167,7 +167,7 @@ close "the loss of two sets" "$(said plain)" "$(sed 's/.*"loss":\([0-9.]*\),"uni
 
 # Stages that send each other terms in both directions: every schedule says what one rank says.
 cp "$ROOT/tests/layouts/stage_terms.mdl" stages.mdl
-for layout in single pp1 pp2 pp4 chunks both cp2; do
+for layout in single pp2 pp2_4 pp4 chunks both cp2; do
   train stages.mdl --data text.txt --precision fp64 --steps 2 --out run --layout $layout
   expect 0 "$MDL" eval run --json
   for name in loss apart size late early known; do
