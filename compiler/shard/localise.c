@@ -304,6 +304,17 @@ static void localise_values(Localise *l) {
   }
 }
 
+static void list_stored(Localise *l) {
+  const NodeList *nodes = &l->graph->regions.at[0].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(l->graph, nodes->at[i]);
+    const Node *target = node->op == OP_ASSIGN ? graph_producer(l->graph, node->operands[0]) : NULL;
+    if (target && target->op == OP_PACK) {
+      map_put(&l->stored, (uint64_t)node->operands[1], true);
+    }
+  }
+}
+
 bool pass_localise(Compilation *c) {
   Graph *graph = c->graph;
   if (!c->shard) {
@@ -315,10 +326,12 @@ bool pass_localise(Compilation *c) {
   l.masked = map_create(c->arena);
   l.members = map_create(c->arena);
   l.poisoned = map_create(c->arena);
+  l.stored = map_create(c->arena);
   l.shifted = map_create(c->arena);
   l.ring = ARENA_ARRAY(c->arena, uint32_t, l.values + 1);
   l.keys = ARENA_ARRAY(c->arena, AxisId, l.values + 1);
   hold_composites(&l, 0);
+  list_stored(&l);
   localise_values(&l);
   localise_region(&l, 0);
   graph->region = 0;

@@ -13,6 +13,7 @@ typedef struct {
   Map contents;  // value and local axis to what its padding holds
   Map masked;    // value, local axis, neutral element and region to the value without padding
   Map members;   // axis of a pack to the elements of its members on one rank
+  Map stored;    // values that packs are to hold
   Map shifted;   // index, local axis and region to the index into a rank's part
   bool told;     // that a sum meets padding of members of a pack which holds something
   bool within;   // a composite, whose kernel does not compute the values of its body

@@ -242,10 +242,29 @@ static void mask_operand(Localise *l, NodeId id, int operand, AxisId axis, Paddi
   }
 }
 
+// What a pack is to hold is masked in pieces, before ranks gather it: so it is one value that the pack holds and that
+// other stages are sent.
+static void mask_gathered(Localise *l, NodeId id) {
+  const Node *node = graph_node(l->graph, id);
+  if (!op_collective(node->op) || !map_get_or(&l->stored, (uint64_t)node->first_result, false)) {
+    return;
+  }
+  const ValueId piece = node->operands[0];
+  const AxisId axis = graph_shape(l->graph, piece).axis[0];
+  const AxisId gathered = graph_shape(l->graph, node->first_result).axis[0];
+  const bool gathers = l->graph->axes.at[axis].size < l->graph->axes.at[gathered].size;
+  if (gathers && along_pack(l, axis) && pack_padded(l, axis) && !has_padded_member(l, axis) &&
+      content_of(l, piece, axis) != PADDING_ZERO && element_type_floating(graph_value(l->graph, piece)->type)) {
+    const ValueId made = masked(l, piece, axis, 0);
+    graph_node(l->graph, id)->operands[0] = made;
+  }
+}
+
 void localise_mask(Localise *l, NodeId id) {
   Graph *graph = l->graph;
   check_packed(l, graph_node(graph, id));
   mask_repeated(l, id);
+  mask_gathered(l, id);
   const int count = graph_node(graph, id)->operand_count;
   PaddingContent *contents = ARENA_ARRAY(l->c->arena, PaddingContent, count + 1);
   for (int i = 0; i < count; i++) {
