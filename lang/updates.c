@@ -125,13 +125,13 @@ static bool reads_name(const Ast *ast, Name name) {
   return reads;
 }
 
-// What the place around a total has, and the total has not.
+// What the place around a total has, and the total has not: a value, or a function that is given.
 static const Ast *other_name(Elaborator *e, const Ast *ast) {
   const Ast *formals = e->update->update->kids[0], *found = NULL;
   const bool name = ast && ast->kind == AST_NAME && formals->count >= 2 && ast->name != formals->kids[0]->name &&
                     ast->name != formals->kids[1]->name;
-  const Object *object = name ? frame_find(e->frame, ast->name) : NULL;
-  if (object && object->kind != OBJECT_FUNCTION) {
+  const bool call = ast && ast->kind == AST_CALL && function_variable(e, ast->name);
+  if (call || (name && frame_find(e->frame, ast->name))) {
     return ast;
   }
   for (int i = 0; ast && i < ast->count && !found; i++) {
@@ -163,8 +163,14 @@ static bool total_reads_other(Elaborator *e, const Ast *expression) {
   const Ast *other = formals && e->frame->function ? other_name(e, expression) : NULL;
   if (other) {
     Diagnostic *error = diag_error(e->diag, E035, other->span, "'total' does not know '%s'", other->name);
-    diag_help(e->diag, error, "it takes '%s' and '%s' of each parameter as they come, and what is made of these in it",
-              formals->kids[0]->name, formals->kids[1]->name);
+    if (function_variable(e, other->name)) {
+      diag_label(e->diag, error, "a function that is given");
+      diag_help(e->diag, error, "it calls the functions that the text declares: write one of these");
+    } else {
+      diag_help(e->diag, error,
+                "it takes '%s' and '%s' of each parameter as they come, and what is made of these in it",
+                formals->kids[0]->name, formals->kids[1]->name);
+    }
   }
   return other != NULL;
 }
