@@ -135,6 +135,18 @@ static PaddingContent gives_same(const Graph *graph, const Node *node, AxisId ax
   return most(node, contents);
 }
 
+// The larger or smaller of two: of zeros and of a number on the other side of them, zeros.
+static PaddingContent gives_picked(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
+  for (int i = 0; i < 2; i++) {
+    const Node *maker = graph_producer(graph, node->operands[1 - i]);
+    const bool number = contents[i] == PADDING_ZERO && maker && maker->op == OP_CONST;
+    if (number && (op_combine(node->op) == COMBINE_BY_LARGEST ? maker->number <= 0 : maker->number >= 0)) {
+      return PADDING_ZERO;
+    }
+  }
+  return gives_same(graph, node, axis, contents);
+}
+
 // By its second operand only scaled.
 static PaddingContent gives_first(const Graph *graph, const Node *node, AxisId axis, const PaddingContent *contents) {
   (void)graph, (void)axis, (void)node;
@@ -232,6 +244,7 @@ RULE(padding_state, need_nothing, gives_state);
 RULE(padding_fresh, need_nothing, gives_anything);  // made anew by every rank, or come from another
 RULE(padding_number, need_nothing, gives_finite);   // no axes
 RULE(padding_keeps, need_nothing, gives_same);      // elementwise, f(0) = 0
+RULE(padding_picked, need_nothing, gives_picked);   // the larger, the smaller of two
 RULE(padding_finite, need_nothing, gives_number);   // elementwise, f(0) finite
 RULE(padding_power, need_nothing, gives_power);     // elementwise, f(0) finite, but f of a number perhaps not
 RULE(padding_pole, need_nothing, gives_pole);       // elementwise, f(0) not finite
