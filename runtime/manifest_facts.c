@@ -73,13 +73,11 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
   }
   facts->kept = json_is_true(json_object_get(root, "kept"));
   facts->spike_losses = json_object_get(json_object_get(root, "tensors"), PLAN_SPIKE_LOSSES) != NULL;
-  const json_t *trained = json_object_get(root, "trained_on");
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
          manifest_print(root, "data_hash", &facts->data_hash) &&
          manifest_print(root, "tokenizer_hash", &facts->tokenizer_hash) &&
          manifest_print(root, "validation_hash", &facts->validation_hash) &&
          manifest_print(root, "validated_with", &facts->validated_with) &&
-         (!trained || trained_read(trained, &facts->trained)) &&
          (!json_object_get(root, "validated_from") || manifest_number(root, "validated_from", &facts->validated_from));
 }
 
@@ -102,7 +100,9 @@ const char *manifest_facts_read(const json_t *root, CheckpointFacts *facts) {
     good = good && manifest_number(root, "batch", &facts->batch);
   }
   good = good && manifest_more(root, facts);
-  return !good                ? "lacks a number"
+  const json_t *trained = json_object_get(root, "trained_on");
+  return !good                                                ? "lacks a number"
+         : trained && !trained_read(trained, &facts->trained) ? "says of what it was trained on what no run does"
          : !facts_hold(facts) ? "has a step, or a count of batches or tokens, that no run comes to"
                               : NULL;
 }

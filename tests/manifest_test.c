@@ -143,6 +143,7 @@ static void manifest_right(const char *path) {
 }
 
 // What a manifest says of parameters that are left out.
+#define TRAINED "says of what it was trained on what no run does"
 #define FROZEN(from, tensors, more) "\"frozen\": {" more "\"from\": " from ", \"tensors\": " tensors "}, "
 #define ONE(axes, shape) "{\"t\": {\"axes\": " axes ", \"shape\": " shape ", \"xxh3_64\": \"1\"}}"
 #define SEVENTEEN "[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]"
@@ -201,6 +202,13 @@ static const struct {
     {"\"data_hash\": \"", "\"data_hash\": \"x", "lacks a number", false},
     {"\"tokenizer_hash\": \"", "\"tokenizer_hash\": \"x", "lacks a number", false},
     {"\"tensors\": {", "\"validation_hash\": \"x\", \"tensors\": {", "lacks a number", false},
+    {"\"tensors\": {", "\"trained_on\": 1, \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [1], \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [{\"data_hash\": \"1\"}], \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [{\"data_hash\": \"1\", \"share\": 2}], \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [{\"data_hash\": \"1\", \"share\": -1}], \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [{\"data_hash\": \"x\", \"share\": 1}], \"tensors\": {", TRAINED, false},
+    {"\"tensors\": {", "\"trained_on\": [{\"data_hash\": \"1\", \"share\": 1}], \"tensors\": {", NULL, true},
     {"\"data_hash\"", "\"other\"", NULL, true},
     {"\"tokenizer_hash\"", "\"other\"", NULL, true},
     {"\"finite\": true", "\"finite\": false", NULL, true},
