@@ -123,7 +123,7 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   Overlap trained = {0};
   const char *first;
   int count = 0;
-  if (facts->data_hash == 0) {
+  if (facts->data_hash == 0 && facts->trained.count == 0) {
     return true;
   }
   if (!data_fingerprint(data, &print, error)) {
@@ -147,7 +147,8 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
     result->sets[i].trained = are[i] || held[i];
     result->trained |= are[i] || held[i];
   }
-  result->changed = !path && (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
+  result->changed = !path && facts->data_hash != 0 &&
+                    (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   overlap_free(&trained);
   return done;
 }

@@ -53,7 +53,8 @@ typedef struct {            // what stays when a checkpoint was saved; the newes
   int newest;               // so many; 0: all
   int64_t every;            // and those of steps that are a multiple of this, or were of another before; 0: no others
   bool best;                // and the good one of the lowest validation loss
-  uint64_t validated_with;  // among those of these windows, or of not known ones; 0: all are
+  uint64_t validated_with;  // among those of these windows; 0: all are
+  int64_t validated_from;   // and those behind this step that do not say of which they are
 } CheckpointKeep;
 
 // Saves as `directory`/step-NNNNNNNN, then removes what `keep` (NULL: all stay) does not ask for.
@@ -81,8 +82,9 @@ bool checkpoint_is_good(const CheckpointFacts *facts);
 // result true, if there is none.
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
 
-// The lowest validation loss of the good ones; infinite: none was evaluated.
-bool checkpoint_best(const char *directory, uint64_t validated_with, double *least, Error *error);
+// The lowest validation loss of the good ones, as CheckpointKeep has it; infinite: none was evaluated.
+bool checkpoint_best(const char *directory, uint64_t validated_with, int64_t validated_from, double *least,
+                     Error *error);
 
 // Loads the newest that is whole and finite. `notes`: a line for each that was passed over; damaged ones are renamed to
 // damaged-NNNNNNNN. False too where there are some and none will do.

@@ -145,9 +145,11 @@ bool checkpoint_is_good(const CheckpointFacts *facts) {
   return !facts->not_finite[0] && facts->bad_steps == 0;
 }
 
-// Can the validation loss be compared with others of these windows?
-static bool of_windows(const CheckpointFacts *facts, uint64_t validated_with) {
-  return facts->validated_with == 0 || validated_with == 0 || facts->validated_with == validated_with;
+// Can the validation loss be compared with others of these windows? Of checkpoints that do not say of which theirs is,
+// those behind `from` have the same.
+static bool of_windows(const CheckpointFacts *facts, uint64_t validated_with, int64_t from) {
+  return validated_with == 0 ||
+         (facts->validated_with != 0 ? facts->validated_with == validated_with : facts->step > from);
 }
 
 // Those after `newest`, which a resumed run has not come to again, stay: they are replaced, or grow old.
@@ -168,7 +170,8 @@ bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
     const bool needed = steps[i] <= newest && (keep->best || good < 0);
     seen[i] = needed ? step_seen(directory, steps[i], &facts) : SEEN_BAD;
     good = good < 0 && seen[i] == SEEN_GOOD ? steps[i] : good;
-    if (seen[i] == SEEN_GOOD && of_windows(&facts, keep->validated_with) && facts.val_loss < least) {
+    if (seen[i] == SEEN_GOOD && of_windows(&facts, keep->validated_with, keep->validated_from) &&
+        facts.val_loss < least) {
       least = facts.val_loss;
       best = steps[i];
     }
@@ -187,7 +190,8 @@ bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
   return done;
 }
 
-bool checkpoint_best(const char *directory, uint64_t validated_with, double *least, Error *error) {
+bool checkpoint_best(const char *directory, uint64_t validated_with, int64_t validated_from, double *least,
+                     Error *error) {
   int64_t *steps;
   int count;
   *least = INFINITY;
@@ -196,7 +200,7 @@ bool checkpoint_best(const char *directory, uint64_t validated_with, double *lea
   }
   for (int i = 0; i < count; i++) {
     CheckpointFacts facts = {.val_loss = NAN};
-    if (step_seen(directory, steps[i], &facts) == SEEN_GOOD && of_windows(&facts, validated_with) &&
+    if (step_seen(directory, steps[i], &facts) == SEEN_GOOD && of_windows(&facts, validated_with, validated_from) &&
         facts.val_loss < *least) {
       *least = facts.val_loss;
     }

@@ -153,6 +153,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   if (!(fresh ? run_create : run_resume)(&t->run, options->out, model_name(t), error)) {
     return false;
   }
+  read_before(t);
   if (!states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
       (options->restart && !run_set_aside(&t->run, error)) || !run_file(&t->run, "log.txt", path, error) ||
       !log_open(&t->log, path, error)) {
@@ -162,7 +163,6 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   log_diagnostics(t);
-  read_before(t);
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const DataFacts read = data_facts(t->data);
   const char *data = mix && !(options->data && !read.described) ? read.described : read.path;

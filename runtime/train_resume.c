@@ -15,6 +15,8 @@
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
 #include "runtime/data/fingerprint.h"
+#include "runtime/patience.h"
+#include "runtime/trained_of.h"
 #include "runtime/trainer.h"
 
 uint64_t trainer_program_hash(const char *resolved) {
@@ -76,18 +78,54 @@ static void resume_warn_data(Trainer *t, const CheckpointFacts *facts) {
   }
 }
 
-// Do evaluations read other windows than when the run was saved? Manifests of before name their sources at most.
+// The run's own plan is not changed by what stands at the places that it names.
+static bool same_text(const Trainer *t, const CheckpointFacts *facts) {
+  return facts->program_hash == trainer_program_hash(t->resolved) ||
+         facts->program_hash == trainer_program_hash(t->plan->resolved);
+}
+
+// The text that the checkpoint is of; NULL: it is not known.
+static const char *text_of(const Trainer *t, const CheckpointFacts *facts) {
+  return t->before && trained_text(t->before, facts->program_hash) ? t->before
+         : same_text(t, facts)                                     ? t->resolved
+                                                                   : NULL;
+}
+
+// Do evaluations read other windows than when the run was saved? Where manifests do not say, which are of programs
+// before or of runs that had no evaluations, the texts do.
 static bool validates_otherwise(const Trainer *t, const CheckpointFacts *facts) {
-  return facts->validated_with != 0 && t->validated_with != 0
-             ? facts->validated_with != t->validated_with
-             : facts->validation_hash != 0 && facts->validation_hash != t->print.validation;
+  const DataPrint *print = &t->print;
+  const bool of_data = print->validation == 0;
+  if (t->validated_with == 0 || facts->validated_with != 0) {
+    return t->validated_with != 0 && facts->validated_with != t->validated_with;
+  }
+  if ((facts->validation_hash != 0 && facts->validation_hash != print->validation) ||
+      (of_data && facts->data_hash != 0 && facts->data_hash != print->data) ||
+      (facts->tokenizer_hash != 0 && facts->tokenizer_hash != print->tokenizer)) {
+    return true;
+  }
+  if (same_text(t, facts)) {
+    return false;
+  }
+  const char *before = text_of(t, facts);
+  Arena *arena = before && t->resolved ? arena_create() : NULL;
+  const bool otherwise = !arena || text_validates_otherwise(arena, before, t->resolved, of_data);
+  if (arena) {
+    arena_destroy(arena);
+  }
+  return otherwise;
 }
 
 static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
-  if (validates_otherwise(t, facts)) {
-    log_line(&t->log, LOG_YELLOW
-             "note      what this run validates with is not what it was when it was saved: validation losses from here "
-             "on are no continuation of those before, and --patience and --keep-best begin anew with them" LOG_PLAIN);
+  const bool evaluated = facts->validated_with != 0 || !isnan(patience_of(&t->metrics, 0).best);
+  const bool known = facts->validated_with != 0 || text_of(t, facts);
+  if (evaluated && validates_otherwise(t, facts)) {
+    log_line(&t->log,
+             LOG_YELLOW
+             "note      what this run %s: validation losses from here on are no continuation of those before, and "
+             "--patience and --keep-best begin anew with them" LOG_PLAIN,
+             known ? "validates with is not what it was when it was saved"
+                   : "validated with when it was saved is not known");
   }
 }
 
@@ -407,9 +445,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
              "note      the checkpoint has a manifest without a hash of its own, as programs before wrote "
              "it; what it says was not checked" LOG_PLAIN);
   }
-  // The run's own plan is not changed by what stands at the places that it names.
-  if (facts->program_hash != trainer_program_hash(t->resolved) &&
-      facts->program_hash != trainer_program_hash(t->plan->resolved)) {
+  if (!same_text(t, facts)) {
     say_changed(t, facts->batch);
   }
   if (facts->seed != t->plan->run.seed) {
@@ -477,25 +513,16 @@ static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
 
 // What a run that goes on was trained on before, and since when its evaluations are what they are.
 static void remember(Trainer *t, const CheckpointFacts *facts) {
-  t->trained = facts->trained;
-  if (facts->trained.count == 0 && facts->data_hash != 0) {  // of before: held out was what is now
-    trained_add(&t->trained, facts->data_hash, trained_part(&t->print, t->plan->run.validation_fraction));
-  }
+  trained_of(facts, text_of(t, facts), &t->trained);
   t->validated_from = validates_otherwise(t, facts) ? facts->step : facts->validated_from;
   t->validated_with = t->validated_with ? t->validated_with : facts->validated_with;
 }
 
 // Weights that a run saved know what that was trained on.
 static bool inherit(Trainer *t, Error *error) {
-  char found[IO_PATH_MAX];
-  CheckpointFacts facts = {0};
-  Error unfound = {0};
-  if (hf_is(t->options->from->path) || !source_find(t->options->from->path, found, &unfound) || peft_is(found)) {
-    return true;
-  }
-  const bool done = checkpoint_facts(found, &facts, error);
-  t->trained = facts.trained;
-  return done;
+  const SourceOptions *from = t->options->from;
+  return trained_of_weights(from->path, &t->trained, error) &&
+         (!from->adapters || trained_of_weights(from->adapters, &t->trained, error));
 }
 
 static bool begin_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
@@ -523,7 +550,8 @@ static bool begin_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
-         (!t->options->keep_best || checkpoint_best(t->run.checkpoints, t->validated_with, &t->best, error));
+         (!t->options->keep_best ||
+          checkpoint_best(t->run.checkpoints, t->validated_with, t->validated_from, &t->best, error));
 }
 
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {

@@ -225,7 +225,8 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
   const CheckpointKeep keep = {.newest = (int)t->options->keep,
                                .every = t->options->keep_every,
                                .best = t->keeps_best,
-                               .validated_with = t->validated_with};
+                               .validated_with = t->validated_with,
+                               .validated_from = t->validated_from};
   error->status = 0;
   if (!trainer_follow(t, error)) {
     return save_failed(t, facts.step, last, error);

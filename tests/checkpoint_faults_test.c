@@ -203,7 +203,7 @@ static bool newest_works(const World *world, Error *error) {
   double least;
   bool found = false;
   path_in(world, path, "run");
-  if (!checkpoint_newest(path, newest, &found, error) || !checkpoint_best(path, 0, &least, error)) {
+  if (!checkpoint_newest(path, newest, &found, error) || !checkpoint_best(path, 0, 0, &least, error)) {
     return false;
   }
   assert_true(found);

@@ -344,7 +344,7 @@ static void test_many_checkpoints(void **state) {
   expect_error(checkpoint_steps(path, &steps, &count, &error), &error, "cannot read");
   expect_error(checkpoint_newest(path, newest, &found, &error), &error, "cannot read");
   double least;
-  expect_error(checkpoint_best(path, 0, &least, &error), &error, "cannot read");
+  expect_error(checkpoint_best(path, 0, 0, &least, &error), &error, "cannot read");
   expect_error(checkpoint_resume(&session, path, newest, &found, &facts, &notes, &error), &error, "cannot read");
   checkpoint_clean(path);
   assert_true(there(world, "text"));
@@ -433,7 +433,7 @@ static void test_long_paths(void **state) {
     expect_long(checkpoint_newest(checkpoints, path, &found, &error), &error, &failed[6]);
     expect_long(checkpoint_resume(&session, checkpoints, path, &found, &facts, &out, &error), &error, &failed[7]);
     expect_long(verify_path(run, &out, &damaged, &error), &error, &failed[8]);
-    checkpoint_best(checkpoints, 0, &least, &error);
+    checkpoint_best(checkpoints, 0, 0, &least, &error);
     checkpoint_clean(checkpoints);
     buffer_free(&out);
     assert_true(there(world, "run/checkpoints/step-00000001"));

@@ -137,7 +137,7 @@ static void test_best_and_every(void **state) {
   }
   assert_true(there(world, "step-00000004") && there(world, "step-00000008") && there(world, "step-00000009"));
   assert_false(there(world, "step-00000007"));
-  assert_true(checkpoint_best(world->directory, 0, &least, &error));
+  assert_true(checkpoint_best(world->directory, 0, 0, &least, &error));
   assert_true(least == 2.5);
   session_close(&session);
 }
@@ -193,7 +193,7 @@ static void test_best_is_saved_when_it_is_found(void **state) {
   char path[IO_PATH_MAX];
   double least;
   path_in(world, path, "run/checkpoints");
-  assert_true(checkpoint_best(path, 0, &least, &error));
+  assert_true(checkpoint_best(path, 0, 0, &least, &error));
   assert_true(isfinite(least));
   expect_log(world, "run", "saved");
 }

@@ -1,6 +1,7 @@
 // changed.c: what a resolved text says otherwise than an earlier one of the same run: entries of recipes, declarations.
 #include "runtime/convert/changed.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -75,7 +76,8 @@ static const char *in_one_line(Arena *arena, const char *text, int *length) {
   return line;
 }
 
-static void collect_entries(Arena *arena, const char *at, const char *end, SaidList *list) {
+// `sizes`: with those.
+static void collect_entries(Arena *arena, const char *at, const char *end, bool sizes, SaidList *list) {
   for (const char *next; at < end; at = next) {
     next = end_of(at, "    ");
     if (strncmp(at, "  ", 2) == 0) {
@@ -86,7 +88,7 @@ static void collect_entries(Arena *arena, const char *at, const char *end, SaidL
         said.length = (int)strcspn(said.text, "(;");
         said.all_length = (int)(said.text - said.all) + said.length;
       }
-      if (!is_size(&said)) {
+      if (sizes || !is_size(&said)) {
         array_push(arena, list, said);
       }
     }
@@ -94,11 +96,11 @@ static void collect_entries(Arena *arena, const char *at, const char *end, SaidL
 }
 
 // The formatted text: declarations begin at the margin, and entries of a recipe two columns behind it.
-static void collect(Arena *arena, const char *text, SaidList *list) {
+static void collect(Arena *arena, const char *text, bool sizes, SaidList *list) {
   for (const char *at = text, *end; *at; at = end) {
     end = end_of(at, "  ");
     if (strncmp(at, "recipe ", 7) == 0) {
-      collect_entries(arena, at, end, list);
+      collect_entries(arena, at, end, sizes, list);
     } else if (*at >= 'a' && *at <= 'z') {
       array_push(arena, list, declaration_of(at, trimmed(at, end)));
     }
@@ -183,8 +185,8 @@ static void add(Unfit *changed, const Said *was, const Said *is) {
 
 void text_changed(Arena *arena, const char *before, const char *now, Unfit *changed) {
   SaidList was = {0}, is = {0};
-  collect(arena, before, &was);
-  collect(arena, now, &is);
+  collect(arena, before, false, &was);
+  collect(arena, now, false, &is);
   for (int i = 0; i < was.count; i++) {
     if (!is_in(&is, &was.at[i])) {
       Said *other = partner(&is, &was, &was.at[i]);
@@ -199,4 +201,70 @@ void text_changed(Arena *arena, const char *before, const char *now, Unfit *chan
       add(changed, NULL, &is.at[i]);
     }
   }
+}
+
+double text_held_out(Arena *arena, const char *text) {
+  SaidList all = {0};
+  collect(arena, text, true, &all);
+  for (int i = 0; i < all.count; i++) {
+    const Said *said = &all.at[i];
+    if (is_key(said, "validation")) {
+      char *end;
+      const double part = strtod(said->text, &end);
+      return end == said->text + said->length && part > 0 && part < 1 ? part : 0;
+    }
+  }
+  return 0;
+}
+
+// An entry whose strings have lost all up to their last slash.
+static Said without_directories(Arena *arena, const Said *said) {
+  char *made = arena_copy(arena, said->all, (size_t)said->all_length + 1), *to = made, *begin = NULL;
+  for (int i = 0; i < said->all_length; i++) {
+    const char c = said->all[i];
+    if (c == '"') {
+      begin = begin ? NULL : to + 1;
+    }
+    *to++ = c;
+    if (begin && c == '\\' && i + 1 < said->all_length) {
+      *to++ = said->all[++i];
+    } else if (begin && c == '/') {
+      to = begin;
+    }
+  }
+  Said short_one = *said;
+  short_one.all = made;
+  short_one.all_length = (int)(to - made);
+  return short_one;
+}
+
+// The entries that say which windows evaluations read.
+static void collect_windows(Arena *arena, const char *text, bool of_data, SaidList *list) {
+  static const char *const keys[] = {"validation", "eval_batches", "batch", "seq", "data"};
+  const size_t count = sizeof keys / sizeof *keys - (of_data ? 0 : 1);
+  SaidList all = {0};
+  collect(arena, text, true, &all);
+  for (int i = 0; i < all.count; i++) {
+    for (size_t k = 0; k < count; k++) {
+      if (is_key(&all.at[i], keys[k])) {
+        array_push(arena, list, without_directories(arena, &all.at[i]));
+      }
+    }
+  }
+}
+
+static bool all_in(const SaidList *some, const SaidList *others) {
+  for (int i = 0; i < some->count; i++) {
+    if (!is_in(others, &some->at[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool text_validates_otherwise(Arena *arena, const char *before, const char *now, bool of_data) {
+  SaidList was = {0}, is = {0};
+  collect_windows(arena, before, of_data, &was);
+  collect_windows(arena, now, of_data, &is);
+  return !all_in(&was, &is) || !all_in(&is, &was);
 }

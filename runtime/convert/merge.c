@@ -9,6 +9,7 @@
 #include "runtime/convert/saved.h"
 #include "runtime/convert/source.h"
 #include "runtime/run.h"
+#include "runtime/trained_of.h"
 
 typedef struct {
   Arena *arena;
@@ -132,7 +133,10 @@ static bool merge_write(Merge *m, Error *error) {
   const CheckpointSource source = {m, read_weight};
   CheckpointFacts facts = {
       .seed = m->set->plans[0]->run.seed, .state_hash = m->set->plans[0]->state_hash, .val_loss = NAN};
-  return merge_kept(m, error) && checkpoint_save_weights(m->set, &source, m->run.checkpoints, &facts, error) &&
+  const char *trunk = m->saved.frozen ? m->saved.frozen->from : NULL;
+  return merge_kept(m, error) && trained_of_weights(m->saved.checkpoint, &facts.trained, error) &&
+         (!trunk || trained_of_weights(trunk, &facts.trained, error)) &&
+         checkpoint_save_weights(m->set, &source, m->run.checkpoints, &facts, error) &&
          io_sync_directory(NULL, m->run.path, error) && run_write_plan(&m->run, m->set, &(RunFiles){0}, error);
 }
 

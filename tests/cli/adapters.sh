@@ -70,6 +70,33 @@ cmp base-hf/config.json merged/hf/config.json || die "what came with the weights
 expect 0 "$MDL" convert alone --merge --to hf -o merged-hf
 cmp base-hf/tokenizer.json merged-hf/tokenizer.json || die "the tokenizer of the weights is lost"
 mentions merged-hf/config.json '"eos_token_id": 7'
+# What adapters, and what they were trained beside, were trained on goes with them.
+trained_on() {
+  sed -n '/"trained_on"/,/\]/s/.*"\(data_hash\|share\)": "*\([^",]*\).*/\2/p' \
+    "$(printf '%s\n' "$1"/checkpoints/*/manifest.json | tail -n 1)" | xargs -n 2 | sort
+}
+grown() { train tune.mdl --recipe still --device cpu --set 'validation=0.5' "$@"; }
+seq 5000 > numbers.txt
+tune --data numbers.txt --from base --save-trained --out counted
+same "of two" "$(trained_on counted | wc -w)" 4
+expect 0 "$MDL" convert counted --merge -o counted-merged
+same "merged" "$(trained_on counted-merged)" "$(trained_on counted)"
+cp -r counted counted-past
+older counted-past
+expect 0 "$MDL" convert counted-past --merge -o past-merged
+same "merged, of before" "$(trained_on past-merged)" "$(trained_on counted)"
+grown --from counted-merged --out grown
+mentions out "held out, and were trained on before in part"
+grown --from base-hf --out ungrown
+! grep -q "trained on before" out || die "weights that nothing is known of are called trained on something"
+grown --from base-hf --adapters alone --out grown-beside
+mentions out "held out, and were trained on before in part"
+tune --data numbers.txt --from base-hf --adapters counted-past --save-trained --out beside-past
+same "adapters of before" "$(trained_on beside-past)" "$(trained_on counted)"
+expect 0 "$MDL" eval counted-merged --json
+mentions out '"trained":false' '"changed":false'
+expect 0 "$MDL" eval counted-merged --json --data numbers.txt
+mentions out '"trained":true'
 expect 0 "$MDL" inspect alone
 mentions out "leaves out 21 frozen parameters, which are those of $PWD/base-hf"
 expect 0 "$MDL" eval alone

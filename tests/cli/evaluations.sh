@@ -199,3 +199,54 @@ train before.mdl --out other --steps 2
 train before.mdl --out other --steps 3 --resume --data other.txt
 trained_on false other
 trained_on true other --data before.txt
+
+# So it is where the run was begun by a program that did not write this down: its own text says what was held out.
+train before.mdl --out past --steps 2
+train sourced.mdl --out past-sourced --steps 2
+train before.mdl --out past-from --steps 2 --from larger --set validation=0.5
+for run in past past-sourced past-from; do
+  older $run
+  cp -r $run $run-lost
+  echo "recipe none {}" > $run-lost/resolved.mdl
+done
+# gone_on SAID RUN OPTIONS...: what is said of a copy of the run that is gone on with
+gone_on() {
+  local what=$1 run=$2
+  shift 2
+  rm -rf on
+  cp -r "$run" on
+  train "$@" --out on --steps 3 --resume
+  cp out log
+  trained_on "$what" on
+}
+turned() { grep -q "no continuation of those before" log; }
+gone_on false past before.mdl
+! turned || die "the same windows of an older run were taken for others"
+gone_on false past before.mdl --set seed=4
+! turned || die "another seed was taken for other windows"
+gone_on true past before.mdl --set validation=0.5
+mentions log "held out, and were trained on before in part" "what this run validates with is not what it was"
+gone_on false past before.mdl --set validation=0.01
+turned || die "the windows of a smaller part were taken for the same"
+gone_on false past sourced.mdl
+turned || die "a source was taken for a part of the data"
+gone_on false past before.mdl --set eval_batches=1
+turned || die "fewer windows were taken for the same"
+gone_on true past-sourced before.mdl
+mentions log "held out, and were trained on before in part" "what this run validates with is not what it was"
+gone_on false past-sourced sourced.mdl
+! turned || die "the same source of an older run was taken for another"
+gone_on false past-from before.mdl --set validation=0.5
+! turned || die "the same windows were taken for others, behind weights of others"
+gone_on false past-lost before.mdl
+gone_on true past-lost before.mdl --set validation=0.01
+mentions log "what this run validated with when it was saved is not known"
+train before.mdl --out on-past --from past --set validation=0.5
+mentions out "held out, and were trained on before in part"
+train before.mdl --out on-past-too --from past
+trained_on false on-past-too
+train before.mdl --out on-sourced --from past-sourced
+trained_on true on-sourced
+train before.mdl --out never-validated --steps 1 --set validation=0
+train before.mdl --out never-validated --steps 2 --resume
+! grep -q "no continuation" out || die "the first evaluations are said to be no continuation"

@@ -35,6 +35,13 @@ weights() {
   (cd "$at" && find . -name '*.safetensors' | LC_ALL=C sort | xargs sha256sum)
 }
 
+# older RUN: its checkpoints say no more of data and evaluations than those of programs before
+older() {
+  sed -z -i -e 's/,\n "manifest_xxh3_64": "[0-9a-f]*"//; s/"version": 2/"version": 1/; s/ "trained_on": \[[^]]*\],\n//' \
+    -e 's/ "validated_with": "[0-9a-f]*",\n//; s/ "validated_from": [0-9]*,\n//' "$1"/checkpoints/*/manifest.json
+  ! grep -q 'manifest_xxh\|trained_on\|validated_' "$1"/checkpoints/*/manifest.json || die "$1 has manifests of now"
+}
+
 # same NAME A B: the two texts are equal
 same() {
   if [ "$2" != "$3" ]; then

@@ -130,3 +130,18 @@ least=$(evaluations turned | awk '$1 > 6 && (!best || $2 < best) { best = $2; st
 [ ! -d turned/checkpoints/step-00000006 ] || die "a checkpoint stays for the loss of other windows"
 train turned.mdl --steps 14 --eval-every 2 --out turned --resume
 ! grep -q "begin anew" out || die "the same windows were taken for others"
+
+# So they do behind evaluations of a program that did not say of which windows they were; behind those of the same they go on.
+sed -i 's,validation text("[^"]*"),validation = 0.1,' turned.mdl
+train turned.mdl --steps 6 --eval-every 2 --save-every 2 --keep 1 --keep-best --out past
+older past
+cp -r past same
+train turned.mdl --steps 8 --eval-every 2 --save-every 2 --keep 2 --keep-best --patience 3 --out same --resume
+! grep -q "begin anew" out || die "the same windows of an older run were taken for others"
+sed -i 's,validation = 0.1,validation text("hard.txt"),' turned.mdl
+train turned.mdl --steps 16 --eval-every 2 --save-every 2 --keep 1 --keep-best --patience 3 --out past --resume
+mentions out "--patience and --keep-best begin anew" "stopped   after step"
+least=$(evaluations past | awk '$1 > 6 && (!best || $2 < best) { best = $2; step = $1 } END { print step }')
+last=$(evaluations past | tail -n 1 | cut -d' ' -f1)
+same "the best of the new windows, and the last" "$(ls past/checkpoints | xargs)" \
+  "$(printf 'step-%08d\n' "$least" "$last" | sort -u | xargs)"
