@@ -1,8 +1,9 @@
 // changed.c: what a resolved text says otherwise than an earlier one of the same run: entries of recipes, declarations.
 #include "runtime/convert/changed.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "runtime/convert/formula.h"
 
 typedef struct {
   const char *key, *text;  // key: what it is called; text: NULL: it is said that it differs, not how
@@ -203,22 +204,48 @@ void text_changed(Arena *arena, const char *before, const char *now, Unfit *chan
   }
 }
 
+static bool no_name(void *context, const char *name, Value *value, Error *error) {
+  (void)context;
+  (void)name;
+  (void)error;
+  *value = (Value){.kind = VALUE_NONE};
+  return true;
+}
+
+// Is what an entry chooses a number, `0.1` or `1 / 10`?
+static bool number_of(Arena *arena, const Said *said, double *number) {
+  const FormulaNames names = {.find = no_name, .arena = arena};
+  Value value;
+  Error none = {0};
+  const bool is = said->text &&
+                  formula_evaluate(arena_format(arena, "%.*s", said->length, said->text), &names, &value, &none) &&
+                  value.kind == VALUE_NUMBER;
+  *number = is ? value.number : 0;
+  return is;
+}
+
 double text_held_out(Arena *arena, const char *text) {
   SaidList all = {0};
   collect(arena, text, true, &all);
   for (int i = 0; i < all.count; i++) {
     const Said *said = &all.at[i];
     if (is_key(said, "validation")) {
-      char *end;
-      const double part = strtod(said->text, &end);
-      return end == said->text + said->length && part > 0 && part < 1 ? part : 0;
+      double part;
+      return number_of(arena, said, &part) && part > 0 && part < 1 ? part : 0;
     }
   }
   return 0;
 }
 
-// An entry whose strings have lost all up to their last slash.
-static Said without_directories(Arena *arena, const Said *said) {
+// An entry whose number is written in one way, or whose strings have lost all up to their last slash.
+static Said compared(Arena *arena, const Said *said) {
+  Said as = *said;
+  double number;
+  if (number_of(arena, said, &number)) {
+    as.all = arena_format(arena, "%.*s = %.17g", said->key_length, said->key, number);
+    as.all_length = (int)strlen(as.all);
+    return as;
+  }
   char *made = arena_copy(arena, said->all, (size_t)said->all_length + 1), *to = made, *begin = NULL;
   for (int i = 0; i < said->all_length; i++) {
     const char c = said->all[i];
@@ -232,10 +259,9 @@ static Said without_directories(Arena *arena, const Said *said) {
       to = begin;
     }
   }
-  Said short_one = *said;
-  short_one.all = made;
-  short_one.all_length = (int)(to - made);
-  return short_one;
+  as.all = made;
+  as.all_length = (int)(to - made);
+  return as;
 }
 
 // The entries that say which windows evaluations read.
@@ -247,7 +273,7 @@ static void collect_windows(Arena *arena, const char *text, bool of_data, SaidLi
   for (int i = 0; i < all.count; i++) {
     for (size_t k = 0; k < count; k++) {
       if (is_key(&all.at[i], keys[k])) {
-        array_push(arena, list, without_directories(arena, &all.at[i]));
+        array_push(arena, list, compared(arena, &all.at[i]));
       }
     }
   }

@@ -236,6 +236,14 @@ gone_on true past-sourced before.mdl
 mentions log "held out, and were trained on before in part" "what this run validates with is not what it was"
 gone_on false past-sourced sourced.mdl
 ! turned || die "the same source of an older run was taken for another"
+sed 's|  data text|  validation = 1 / 10;\n&|' before.mdl > tenth.mdl
+train tenth.mdl --out past-tenth --steps 2
+older past-tenth
+gone_on false past-tenth before.mdl --set validation=0.1
+! turned || die "a part that is written otherwise was taken for another"
+gone_on false past-tenth before.mdl
+turned || die "the windows of a smaller part were taken for the same"
+gone_on true past-tenth before.mdl --set validation=0.2
 gone_on false past-from before.mdl --set validation=0.5
 ! turned || die "the same windows were taken for others, behind weights of others"
 gone_on false past-lost before.mdl
