@@ -237,30 +237,42 @@ double text_held_out(Arena *arena, const char *text) {
   return 0;
 }
 
-// An entry whose number is written in one way, or whose strings have lost all up to their last slash.
+// Without directories in its strings, and without weights, `a = 2 * text("x")`, which say nothing of what is held out.
+static int names_alone(const Said *said, char *to) {
+  char *const first = to, *string = NULL, *chosen = to;  // where a string, and what is behind a `=`, begins
+  for (int i = 0; i < said->all_length; i++) {
+    const char c = said->all[i];
+    const bool source = i + 2 < said->all_length && said->all[i + 1] == ' ' && said->all[i + 2] >= 'a';
+    if (!string && c == '*' && source) {
+      to = chosen;
+      continue;
+    }
+    *to++ = c;
+    if (c == '"') {
+      string = string ? NULL : to;
+    } else if (string && c == '\\' && i + 1 < said->all_length) {
+      *to++ = said->all[++i];
+    } else if (string && c == '/') {
+      to = string;
+    } else if (!string && c == '=') {
+      chosen = to;
+    }
+  }
+  return (int)(to - first);
+}
+
+// An entry as it is compared: its number is written in one way.
 static Said compared(Arena *arena, const Said *said) {
   Said as = *said;
   double number;
   if (number_of(arena, said, &number)) {
     as.all = arena_format(arena, "%.*s = %.17g", said->key_length, said->key, number);
     as.all_length = (int)strlen(as.all);
-    return as;
+  } else {
+    char *made = arena_copy(arena, said->all, (size_t)said->all_length + 1);
+    as.all_length = names_alone(said, made);
+    as.all = made;
   }
-  char *made = arena_copy(arena, said->all, (size_t)said->all_length + 1), *to = made, *begin = NULL;
-  for (int i = 0; i < said->all_length; i++) {
-    const char c = said->all[i];
-    if (c == '"') {
-      begin = begin ? NULL : to + 1;
-    }
-    *to++ = c;
-    if (begin && c == '\\' && i + 1 < said->all_length) {
-      *to++ = said->all[++i];
-    } else if (begin && c == '/') {
-      to = begin;
-    }
-  }
-  as.all = made;
-  as.all_length = (int)(to - made);
   return as;
 }
 

@@ -13,8 +13,7 @@ void text_changed(Arena *arena, const char *before, const char *now, Unfit *chan
 // Which part of the data is held out; 0 where sources are validated with, or it is not said.
 double text_held_out(Arena *arena, const char *text);
 
-// Do evaluations read other windows? Names of files are compared without their directories. `of_data`: they are a part
-// of the data.
+// Do evaluations read other windows? Of data neither directories nor weights count. `of_data`: they are a part of it.
 bool text_validates_otherwise(Arena *arena, const char *before, const char *now, bool of_data);
 
 #endif

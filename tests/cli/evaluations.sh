@@ -244,6 +244,15 @@ gone_on false past-tenth before.mdl --set validation=0.1
 gone_on false past-tenth before.mdl
 turned || die "the windows of a smaller part were taken for the same"
 gone_on true past-tenth before.mdl --set validation=0.2
+sed 's|  data text.*|  data mix(a = text("before.txt"), b = 2 * text("other.txt"));|' before.mdl > mixed.mdl
+train mixed.mdl --out past-mixed --steps 2
+older past-mixed
+sed -i 's/a = text/a = 3 * text/; s/2 \* text/1.5 * text/' mixed.mdl
+gone_on false past-mixed mixed.mdl
+! turned || die "what other weights hold out was taken for another part"
+gone_on false past-mixed mixed.mdl --set validation=0.04
+turned || die "a smaller part of each was taken for the same"
+gone_on true past-mixed mixed.mdl --set validation=0.4
 gone_on false past-from before.mdl --set validation=0.5
 ! turned || die "the same windows were taken for others, behind weights of others"
 gone_on false past-lost before.mdl
