@@ -430,6 +430,7 @@ static void pass_in_step(Elaborator *e, ValueList *outer, RegionId region) {
   }
 }
 
+// One that is given no tensors is computed where it is called, as a function is.
 static Object call_composite(Elaborator *e, const Ast *function, Span span) {
   Graph *graph = e->graph;
   RegionId outer_region = graph->region, region = graph_region(graph);
@@ -437,15 +438,22 @@ static Object call_composite(Elaborator *e, const Ast *function, Span span) {
   for (int i = 0; i < e->frame->objects.count; i++) {  // nothing else flows in
     isolate(e, &e->frame->objects.at[i], &operands, region);
   }
-  graph->region = region;
+  const bool given = operands.count > 0;
+  graph->regions.count -= !given;
+  graph->region = given ? region : outer_region;
   run_block(e, function->kids[1]);
   graph->region = outer_region;
   Object result = e->frame->result;
   if (result.kind != OBJECT_VALUE) {
     if (result.kind != OBJECT_POISON) {
-      diag_error(e->diag, E036, span, "the composite '%s' does not return one tensor", function->name);
+      Diagnostic *error =
+          diag_error(e->diag, E036, span, "the composite '%s' does not return one tensor", function->name);
+      diag_help(e->diag, error, "return one, or leave `composite` out: a function may return anything");
     }
     return object_poison();
+  }
+  if (!given) {
+    return result;
   }
   array_push(e->arena, &graph->regions.at[region].results, result.value);
   pass_in_step(e, &operands, region);
