@@ -289,7 +289,8 @@ static inline bool outcome_same(Outcome *expected, const Outcome *found, double 
       continue;
     }
     if (!b || b->count != a->count) {
-      snprintf(said, size, "there is no '%s', or it has another size: %lld for %lld", a->name, b ? (long long)b->count : -1LL, (long long)a->count);
+      snprintf(said, size, "there is no '%s', or it has another size: %lld for %lld", a->name,
+               b ? (long long)b->count : -1LL, (long long)a->count);
       return false;
     }
     bool exact = strncmp(a->name, "first ", 6) == 0, gradient = strstr(a->name, " gradient.") != NULL;
