@@ -289,6 +289,14 @@ static void rings_train_the_same(void **state) {
   same_losses(MDL_SOURCE_DIR "/tests/layouts/alibi.mdl", "tp2", count);
 }
 
+// Programs of one plan have messages of the same number that go other ways: an evaluation sends terms back.
+static void messages_go_both_ways(void **state) {
+  (void)state;
+  const int count = gpus(true);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/terms.mdl", "pp1", count);
+  same_losses(MDL_SOURCE_DIR "/tests/layouts/stage_terms.mdl", "pp2_4", count);
+}
+
 static const char gpt2_layouts[] =
     "layout g_dp2 { mesh dp = 2; batch -> dp; }\n"
     "layout g_tp2 { mesh tp = 2; heads, ffn -> tp; }\n"
@@ -571,6 +579,7 @@ int main(int count, char **words) {
       cmocka_unit_test(words_without_words),
       cmocka_unit_test(llama_trains_the_same),
       cmocka_unit_test(rings_train_the_same),
+      cmocka_unit_test(messages_go_both_ways),
       cmocka_unit_test(gpt2_trains_the_same),
       cmocka_unit_test(memory_is_copied_out),
       cmocka_unit_test(a_lost_rank_is_named),
