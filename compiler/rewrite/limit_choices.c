@@ -4,7 +4,9 @@
 // functions are not 0 at 0. A lookup by the same index, such as the bias of an expert, becomes one by the limited
 // index: it is 0 where the products are, and stands in rows and on the ranks where they do. Whatever else makes a value
 // that is not surely 0: who reads it as something else than one choice (choices.h) reads where(it is not left out,
-// value, 0) instead. So the graph itself says what every layout computes, and gradients follow from it.
+// value, 0) instead. What may have a pole at 0, such as a quotient, a root or a logarithm, is given 1 where its operand
+// is 0 since a choice, or all choices that it is made of, are left out, and is 0 for who reads it. So the graph itself
+// says what every layout computes, and gradients follow from it.
 #include "compiler/rewrite/limit.h"
 
 #include <string.h>
