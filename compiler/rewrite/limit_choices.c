@@ -26,6 +26,7 @@ typedef struct {
   Map ones;                // value to what is 1 where its choice, or all that it is made of, is left out
   Map empty;               // value of no choice to whether it is 0 where all choices that it is made of are left out
   Map alive;               // value of no choice to the condition without which it is 0; -1: there is none
+  Map any_of;              // condition of any of many positions to that of each
   Map without;             // result that had a pole there to what is 0 instead
   ARRAY(ValueList) given;  // by choice: what its products so far are given, and is to be noted
   Map feeds;               // value and choice: those of which that is made
@@ -284,7 +285,25 @@ static ValueId any_along(Ends *e, ValueId condition, Shape along) {
   }
   const ValueId one = graph_op3(graph, OP_WHERE, condition, graph_real(graph, 1), graph_real(graph, 0));
   const ValueId count = graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = over}, one);
-  return graph_op2(graph, OP_LESS, graph_real(graph, 0), count);
+  const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), count);
+  map_put(&e->any_of, (uint64_t)any, condition);
+  return any;
+}
+
+// Is the first one that any position of the second holds, so that where the second holds it does?
+static bool follows(const Ends *e, int64_t any, int64_t condition) {
+  while (any >= 0 && any != condition) {
+    any = map_get_or(&e->any_of, (uint64_t)any, -1);
+  }
+  return any == condition;
+}
+
+static int64_t both(Ends *e, int64_t a, int64_t b) {
+  return follows(e, a, b) ? b : follows(e, b, a) ? a : graph_op2(e->graph, OP_AND, (ValueId)a, (ValueId)b);
+}
+
+static int64_t either(Ends *e, int64_t a, int64_t b) {
+  return follows(e, a, b) ? a : follows(e, b, a) ? b : graph_op2(e->graph, OP_OR, (ValueId)a, (ValueId)b);
 }
 
 static bool is_walked(const Node *node) {
@@ -319,22 +338,27 @@ static bool is_empty(Ends *e, ValueId value) {
 
 static int64_t alive(Ends *e, ValueId value);
 
-// Of an empty value of a node: what of its operands is not 0.
+// Of an empty value of a node: what of its operands is not 0. A product is 0 where one of them is; whatever else is so
+// where all are, and if of one of these nobody knows where, nobody knows of the whole.
 static int64_t alive_of_operands(Ends *e, const Node *node) {
   const bool product = op_bilinear(node->op), first = op_linear(node->op) || op_reduction(node->op);
   const ValueId value = node->first_result;
   int64_t found = -1;
   for (int i = 0; i < (first ? 1 : node->operand_count); i++) {
-    const int64_t one = is_empty(e, node->operands[i]) ? alive(e, node->operands[i]) : -1;
-    const bool more = one >= 0 && found >= 0 && found != one;
-    found = more ? graph_op2(e->graph, product ? OP_AND : OP_OR, (ValueId)found, (ValueId)one) : one >= 0 ? one : found;
+    const bool empty = is_empty(e, node->operands[i]);
+    const int64_t one = empty ? alive(e, node->operands[i]) : -1;
+    if (empty && one < 0 && !product) {
+      return -1;
+    }
+    found = one < 0 ? found : found < 0 ? one : product ? both(e, found, one) : either(e, found, one);
   }
-  if (found >= 0 && !op_elementwise(node->op) && (product || op_reduction(node->op))) {
-    found = any_along(e, (ValueId)found, node->axes);
-  }
+  const bool sums = !op_elementwise(node->op) && (product || op_reduction(node->op));
+  found = found >= 0 && sums ? any_along(e, (ValueId)found, node->axes) : found;
   const Shape own = found >= 0 ? graph_shape(e->graph, (ValueId)found) : (Shape){0};
   const Shape result = graph_shape(e->graph, value);
-  const bool moved = op_moves(node->op) && (shape_has(&own, node->axis) || shape_has(&own, node->axis2));
+  const bool moved =
+      !op_elementwise(node->op) && !sums &&
+      (shape_has(&own, node->axis) || shape_has(&own, node->axis2) || shape_common(own, &node->axes).count > 0);
   return !moved && shape_contains(&result, &own) ? found : -1;
 }
 
@@ -343,7 +367,7 @@ static int64_t alive_of_chosen(Ends *e, const Node *node, int choice) {
   const Shape summed = node->axes;
   const ValueId own = kept(e, choice);
   const int64_t given = alive(e, node->operands[0]);
-  return given < 0 || given == own ? own : graph_op2(e->graph, OP_AND, own, any_along(e, (ValueId)given, summed));
+  return given < 0 ? own : both(e, own, any_along(e, (ValueId)given, summed));
 }
 
 // The condition without which a value is 0 since choices that it is made of are left out; -1: it is none of that.
@@ -397,7 +421,7 @@ static int64_t leave_poles(Ends *e, NodeId id, const MadeOf *operands, int choic
     const ValueId one = one_without(e, operand, operands[i].choice, condition);
     graph_node(e->graph, id)->operands[i] = one;
     if (!choice || condition != kept(e, choice)) {
-      without = without < 0 ? condition : graph_op2(e->graph, OP_AND, (ValueId)without, (ValueId)condition);
+      without = without < 0 ? condition : both(e, without, condition);
     }
   }
   return without;
@@ -470,7 +494,9 @@ static void zero_without(Ends *e, NodeId id, ValueId condition) {
   graph_value(graph, zero)->path = from.path;
   choices_note(&e->choices, graph_producer(graph, zero));
   map_put(&e->without, (uint64_t)value, zero);
-  map_put(&e->alive, (uint64_t)zero, condition);
+  const int64_t own = alive(e, value), choice = choices_of(&e->choices, value).choice;
+  const int64_t also = own < 0 && choice ? kept(e, (int)choice) : own;  // a quotient is 0 where what it divides is
+  map_put(&e->alive, (uint64_t)zero, also < 0 ? condition : both(e, also, condition));
   map_put(&e->empty, (uint64_t)zero, true);
 }
 
@@ -490,8 +516,8 @@ void limit_choices(Compilation *c, const LimitedIndices *indices) {
     choices_add(&e.choices, indices->at[i].limited);
     array_push(c->arena, &e.given, (ValueList){0});
   }
-  Map *const maps[] = {&e.kept,  &e.masked, &e.by_index, &e.remade, &e.feeds,
-                       &e.poles, &e.ones,   &e.empty,    &e.alive,  &e.without};
+  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds,  &e.poles,
+                       &e.ones, &e.empty,  &e.alive,    &e.any_of, &e.without};
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     *maps[i] = map_create(c->arena);
   }
