@@ -147,15 +147,24 @@ static void add_owner(Shard *s, ValueId index, AxisId axis) {
   array_push(s->graph->arena, &s->owners, ((ShardOwner){.index = index, .axis = axis, .choice = choice}));
 }
 
-void shard_owners_find(Shard *s) {
-  Graph *graph = s->graph;
-  s->choices = choices_create(s->c->arena, graph);
-  for (int i = 0; i < graph->nodes.count; i++) {
-    const Node *node = graph_node(graph, i);
+// Of what is done: a node that was rewritten still stands among all nodes, and its index would own what nobody has.
+static void find_owners(Shard *s, RegionId region) {
+  const NodeList *nodes = &s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(s->graph, nodes->at[i]);
     if (op_chosen(node->op) && owner_number(s, node->operands[2], node->axis) == 0) {
       add_owner(s, root_of(s, node->operands[2]), node->axis);
     }
+    if (node->region >= 0) {
+      find_owners(s, node->region);
+    }
   }
+}
+
+void shard_owners_find(Shard *s) {
+  Graph *graph = s->graph;
+  s->choices = choices_create(s->c->arena, graph);
+  find_owners(s, 0);
   choices_walk(&s->choices, 0);
   s->ends_limit = graph->values.count;
   s->ends = ARENA_ARRAY(graph->arena, int, graph->values.count + 1);
