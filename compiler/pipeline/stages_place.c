@@ -5,35 +5,6 @@
 
 #include "compiler/plan/numbers.h"
 
-enum { PENDING = -2 };  // a stage that depends on those of what reads it
-
-static int natural_stage(const Placing *p, ScopeId scope) {
-  int iteration = stages_iteration(p->graph, p->spec, scope);
-  return iteration < 0 ? STAGE_ANY : stages_of_iteration(p->stages, iteration);
-}
-
-// Does it depend on data and on persistent tensors? Then it is done on one stage.
-static bool is_placed(const Placing *p, const Node *node) {
-  return node->op != OP_MICROBATCH && node->result_count > 0 && p->bound[node->first_result] &&
-         !p->steady[node->first_result];
-}
-
-// Does it give its operand itself in another format, form or arrangement? Where owners are decided no such operation is
-// there yet; so wherever it is put in, and for whom, it moves nothing else to another stage.
-static bool carries(const Node *node) {
-  return node->op == OP_CAST || node->op == OP_SHARD || op_collective(node->op);
-}
-
-// The value that is carried.
-static ValueId carried(const Placing *p, ValueId value) {
-  const Node *node = graph_producer(p->graph, value);
-  while (node && carries(node)) {
-    value = node->operands[0];
-    node = graph_producer(p->graph, value);
-  }
-  return value;
-}
-
 // --- what depends on what ---
 
 static void list_nodes(Placing *p) {
@@ -104,7 +75,7 @@ static void classify(Placing *p, int index) {
   bool pack = node->op == OP_PACK && pack_stage(p, node) >= 0;
   bool bound = op_stored(node->op) || pack || placing_bound(p, node),
        steady = index < p->updates && !varies(p->graph, node);
-  bool layered = !node->backward && !carries(node) && natural_stage(p, node->scope) >= 0;
+  bool layered = !node->backward && !placing_carries(node) && placing_natural(p, node->scope) >= 0;
   for (int i = 0; i < node->operand_count; i++) {
     steady &= p->steady[node->operands[i]];
     layered |= p->layered[node->operands[i]];
@@ -116,113 +87,6 @@ static void classify(Placing *p, int index) {
     p->steady[value] = !body && steady;
     p->layered[value] = !body && bound && !steady && layered;
   }
-}
-
-// --- the forward ---
-
-// Of every value the one node of the forward that reads it, in whatever form, or -1 if there is not one alone.
-static void find_readers_alone(Placing *p) {
-  enum { NOTHING_YET = -2 };
-  for (int i = 0; i < p->graph->values.count; i++) {
-    p->reader[i] = NOTHING_YET;
-  }
-  for (int i = 0; i < p->order.count && i < p->updates; i++) {
-    const Node *node = graph_node(p->graph, p->order.at[i]);
-    const Region *body = node->op == OP_MICROBATCH ? &p->graph->regions.at[node->region] : NULL;
-    for (int j = 0; body && j < body->results.count; j++) {
-      p->reader[carried(p, body->results.at[j])] = -1;
-    }
-    for (int j = 0; j < node->operand_count && !node->backward && !carries(node); j++) {
-      NodeId *reader = &p->reader[carried(p, node->operands[j])];
-      *reader = *reader == NOTHING_YET ? p->order.at[i] : -1;
-    }
-  }
-}
-
-// Is it part of a longer sum that has terms that wait for their readers? In which order a sum is added up may change
-// when it is sharded; so such terms are where the whole sum is, whatever they are added to first.
-static bool is_partial_sum(const Placing *p, const Node *node) {
-  bool waits = false;
-  for (int i = 0; i < node->operand_count; i++) {
-    waits |= p->at[carried(p, node->operands[i])] == PENDING;
-  }
-  const NodeId id = node->op == OP_ADD && waits ? p->reader[node->first_result] : -1;
-  const Node *reader = id >= 0 ? graph_node(p->graph, id) : NULL;
-  return reader && reader->op == OP_ADD && natural_stage(p, reader->scope) < 0;
-}
-
-static int latest_operand(const Placing *p, const Node *node) {
-  int stage = STAGE_ANY;
-  for (int i = 0; i < node->operand_count; i++) {
-    ValueId operand = carried(p, node->operands[i]);
-    int at = p->at[operand] == PENDING ? p->latest[operand] : p->at[operand];
-    stage = at > stage ? at : stage;
-  }
-  return stage;
-}
-
-// What waits for its readers and has none.
-static int unread_stage(const Placing *p, const Node *node) {
-  int stage = carries(node) ? p->at[carried(p, node->operands[0])] : STAGE_ANY;
-  return stage >= 0 ? stage : 0;
-}
-
-static void place_forward(Placing *p) {
-  int *earliest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
-  find_readers_alone(p);
-  for (int i = 0; i < p->order.count && i < p->updates; i++) {
-    const Node *node = graph_node(p->graph, p->order.at[i]);
-    if (!is_placed(p, node) || node->backward || node->op == OP_PACK) {
-      continue;
-    }
-    int natural = natural_stage(p, node->scope);
-    bool layered = p->layered[node->first_result] && !carries(node), partial = layered && is_partial_sum(p, node);
-    p->latest[node->first_result] = partial ? latest_operand(p, node) : STAGE_ANY;
-    placing_put(p, p->order.at[i],
-                carries(node)         ? PENDING
-                : natural >= 0        ? natural
-                : layered && !partial ? latest_operand(p, node)
-                                      : PENDING);
-  }
-  for (int i = 0; i < p->graph->values.count; i++) {
-    earliest[i] = INT32_MAX;
-  }
-  for (int i = p->order.count - 1; i >= 0; i--) {
-    const Node *node = graph_node(p->graph, p->order.at[i]);
-    int *stage = &p->stages->node[p->order.at[i]];
-    if (*stage == PENDING) {
-      int first = INT32_MAX;
-      for (int j = 0; j < node->result_count; j++) {
-        int used = earliest[node->first_result + j];
-        first = used < first ? used : first;
-      }
-      placing_put(p, p->order.at[i], first < INT32_MAX ? first : unread_stage(p, node));
-    }
-    for (int j = 0; *stage >= 0 && j < node->operand_count; j++) {
-      int *early = &earliest[node->operands[j]];
-      *early = *stage < *early ? *stage : *early;
-    }
-  }
-}
-
-// No iteration may need what a later stage makes. Reports the first that does.
-static bool flows_forward(const Placing *p) {
-  for (int i = 0; i < p->order.count && i < p->updates; i++) {
-    const Node *node = graph_node(p->graph, p->order.at[i]);
-    for (int j = 0; j < node->operand_count && is_placed(p, node) && p->in_body[p->order.at[i]]; j++) {
-      if (node->backward || p->at[node->operands[j]] <= p->at[node->first_result]) {
-        continue;
-      }
-      Diag *diag = p->graph->diag;
-      Diagnostic *error = diag_error(diag, E043, node->span, "the pipeline would have to run backwards here");
-      diag_label(diag, error, "this is needed on an earlier stage than the one that makes it");
-      Name name = graph_value(p->graph, node->operands[j])->name;
-      diag_help(diag, error, "'%s' depends on a later iteration of '%s'; do not cut that axis into stages",
-                name ? name : "it", p->spec->pipeline.axis);
-      return false;
-    }
-  }
-  return true;
 }
 
 // --- the backward ---
@@ -259,7 +123,7 @@ static bool is_gradient(const Placing *p, ValueId value) {
 static int stage_of_gradient(const Placing *p, const Node *node) {
   int first = STAGE_ANY, last = STAGE_ANY;
   for (int i = 0; i < node->operand_count; i++) {
-    ValueId gradient = carried(p, node->operands[i]);
+    ValueId gradient = placing_carried(p, node->operands[i]);
     if (is_gradient(p, gradient)) {
       int at = p->at[gradient];
       first = first < 0 || at < first ? at : first;
@@ -276,7 +140,7 @@ static int stage_of_gradient(const Placing *p, const Node *node) {
   const Node *source = node->source >= 0 ? graph_node(p->graph, node->source) : NULL;
   if (natural < 0 &&
       !(source && source->result_count && (p->steady[source->first_result] || !p->listed[node->source]))) {
-    natural = natural_stage(p, node->scope);
+    natural = placing_natural(p, node->scope);
   }
   const int stage = natural >= 0 && (first < 0 || natural < first) ? natural : first,
             pack = p->packed[node->first_result];
@@ -291,16 +155,16 @@ static void find_packed(Placing *p) {
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     for (int j = 0; node->op == OP_PACK && node->backward && j < node->operand_count; j++) {
-      p->packed[carried(p, node->operands[j])] = pack_stage(p, node);
+      p->packed[placing_carried(p, node->operands[j])] = pack_stage(p, node);
     }
   }
 }
 
 // What nothing reads, such as a value of the forward that is given out; it may be cast from one that is computed again.
 static int unread_backward(const Placing *p, const Node *node) {
-  const ValueId value = carries(node) ? carried(p, node->operands[0]) : -1;
-  const Node *maker = value >= 0 && p->at[value] == PENDING ? graph_producer(p->graph, value) : NULL;
-  const int natural = maker ? natural_stage(p, maker->scope) : STAGE_ANY;
+  const ValueId value = placing_carries(node) ? placing_carried(p, node->operands[0]) : -1;
+  const Node *maker = value >= 0 && p->at[value] == PLACING_PENDING ? graph_producer(p->graph, value) : NULL;
+  const int natural = maker ? placing_natural(p, maker->scope) : STAGE_ANY;
   return natural >= 0 ? natural : with_operands(p, node);
 }
 
@@ -310,16 +174,16 @@ static void place_backward(Placing *p) {
   find_packed(p);
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
-    if (node->backward && p->in_body[p->order.at[i]] && is_placed(p, node)) {
-      int stage = node->recomputed || carries(node) ? STAGE_ANY : stage_of_gradient(p, node);
-      placing_put(p, p->order.at[i], stage >= 0 ? stage : PENDING);
+    if (node->backward && p->in_body[p->order.at[i]] && placing_placed(p, node)) {
+      int stage = node->recomputed || placing_carries(node) ? STAGE_ANY : stage_of_gradient(p, node);
+      placing_put(p, p->order.at[i], stage >= 0 ? stage : PLACING_PENDING);
     }
   }
   memset(latest, -1, sizeof *latest * (size_t)(p->graph->values.count + 1));
   for (int i = p->order.count - 1; i >= 0; i--) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     int *stage = &p->stages->node[p->order.at[i]];
-    if (*stage == PENDING) {
+    if (*stage == PLACING_PENDING) {
       int last = STAGE_ANY;
       for (int j = 0; j < node->result_count; j++) {
         int used = latest[node->first_result + j];
@@ -412,7 +276,7 @@ static int decide_owner(const Placing *p, const Persistent *tensor, int first, c
       }
     }
   }
-  int natural = natural_stage(p, tensor->scope);
+  int natural = placing_natural(p, tensor->scope);
   return first >= 0                                             ? first
          : tensor->value >= 0 && use[tensor->value] < INT32_MAX ? placing_stage(p, use[tensor->value])
          : natural >= 0                                         ? placing_stage(p, natural)
@@ -518,11 +382,11 @@ static void place_updates(Placing *p) {
 static int stage_of_reader(const Placing *p, ValueId value, int from, int to, bool packs) {
   for (int i = from; i < to; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
-    const bool counts = node->op == OP_PACK || !(packs || carries(node));
+    const bool counts = node->op == OP_PACK || !(packs || placing_carries(node));
     const int placed = p->stages->node[p->order.at[i]];
     const int stage = !counts ? STAGE_ANY : placed < 0 && node->op == OP_PACK ? pack_stage(p, node) : placed;
     for (int j = 0; stage >= 0 && j < node->operand_count; j++) {
-      if (carried(p, node->operands[j]) == value) {
+      if (placing_carried(p, node->operands[j]) == value) {
         return stage;
       }
     }
@@ -533,7 +397,7 @@ static int stage_of_reader(const Placing *p, ValueId value, int from, int to, bo
 // Where a result of the microbatches is used behind them, or is packed in them.
 static int stage_of_result(const Placing *p, const Node *microbatch, ValueId value) {
   const Region *body = &p->graph->regions.at[microbatch->region];
-  const ValueId inner = carried(p, body->results.at[graph_value(p->graph, value)->result]);
+  const ValueId inner = placing_carried(p, body->results.at[graph_value(p->graph, value)->result]);
   const int stage = stage_of_reader(p, value, p->updates, p->order.count, false);
   return stage >= 0 ? stage : stage_of_reader(p, inner, 0, p->updates, true);
 }
@@ -546,7 +410,7 @@ static void place_outputs(Placing *p) {
   for (int i = trains ? p->updates : 0; i < p->order.count; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->op == OP_OUTPUT && p->stages->node[p->order.at[i]] < 0) {
-      const ValueId value = carried(p, node->operands[0]);
+      const ValueId value = placing_carried(p, node->operands[0]);
       const Node *maker = graph_producer(p->graph, value);
       if (!trains) {
         placing_put(p, p->order.at[i], 0);
@@ -589,8 +453,8 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   for (int i = 0; i < p.order.count; i++) {
     classify(&p, i);
   }
-  place_forward(&p);
-  if (!flows_forward(&p)) {
+  placing_forward(&p);
+  if (!placing_flows(&p)) {
     return false;
   }
   place_backward(&p);

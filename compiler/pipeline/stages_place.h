@@ -1,4 +1,5 @@
-// stages_place.h: what deciding where everything is done works on, for stages_place.c and stages_steady.c.
+// stages_place.h: what deciding where everything is done works on, for stages_place.c, stages_forward.c and
+// stages_steady.c.
 #ifndef MDL_COMPILER_PIPELINE_STAGES_PLACE_H
 #define MDL_COMPILER_PIPELINE_STAGES_PLACE_H
 
@@ -26,6 +27,8 @@ typedef struct {
   uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits
 } Placing;
 
+enum { PLACING_PENDING = -2 };  // a stage that depends on those of what reads it
+
 static inline int placing_stage(const Placing *p, int at) {
   return at % p->stages->stages;
 }
@@ -49,6 +52,37 @@ static inline bool placing_bound(const Placing *p, const Node *node) {
   }
   return bound;
 }
+
+static inline int placing_natural(const Placing *p, ScopeId scope) {
+  int iteration = stages_iteration(p->graph, p->spec, scope);
+  return iteration < 0 ? STAGE_ANY : stages_of_iteration(p->stages, iteration);
+}
+
+// Does it depend on data and on persistent tensors? Then it is done on one stage.
+static inline bool placing_placed(const Placing *p, const Node *node) {
+  return node->op != OP_MICROBATCH && node->result_count > 0 && p->bound[node->first_result] &&
+         !p->steady[node->first_result];
+}
+
+// Does it give its operand itself in another format, form or arrangement? Where owners are decided no such operation is
+// there yet; so wherever it is put in, and for whom, it moves nothing else to another stage.
+static inline bool placing_carries(const Node *node) {
+  return node->op == OP_CAST || node->op == OP_SHARD || op_collective(node->op);
+}
+
+// The value that is carried.
+static inline ValueId placing_carried(const Placing *p, ValueId value) {
+  const Node *node = graph_producer(p->graph, value);
+  while (node && placing_carries(node)) {
+    value = node->operands[0];
+    node = graph_producer(p->graph, value);
+  }
+  return value;
+}
+
+// stages_forward.c
+void placing_forward(Placing *p);
+bool placing_flows(const Placing *p);  // no iteration needs what a later stage makes; reports the first that does
 
 // stages_steady.c, once it is known which stages have which tensors.
 void placing_find_there(Placing *p);      // the stages that have all tensors of what is steady
