@@ -298,23 +298,29 @@ static ValueId twin_to_move(const Shard *s, ValueId value) {
   return value;
 }
 
-// What is gathered by two names is gathered once. Of a rename whose new axis `want` gathers: its operand, and how that
-// would be held; false of others.
-static bool is_other_name(Shard *s, ValueId value, const Held *want, ValueId *under, Held *held) {
+// What is gathered by two names is gathered once. Of a rename whose new axis `want` gathers, or of several in a row:
+// what has the first name, and that name's axis; false of others.
+static bool is_other_name(Shard *s, ValueId value, const Held *want, ValueId *under, AxisId *from) {
   const Node *node = graph_producer(s->graph, value);
   const Held now = held_of(s, value);
   if (!node || node->op != OP_RENAME || held_cut(&now, node->axis2) == 0 || held_cut(want, node->axis2) != 0 ||
       held_partial(&now) != 0) {
     return false;
   }
-  *under = node->operands[0];
-  *held = *want;
+  const Node *first = node, *before = graph_producer(s->graph, node->operands[0]);
+  while (before && before->op == OP_RENAME && before->axis2 == first->axis) {
+    first = before;
+    before = graph_producer(s->graph, first->operands[0]);
+  }
+  *under = first->operands[0];
+  *from = first->axis;
   return true;
 }
 
 // The same value under the rename's other name, once all of the axis is there.
 static ValueId by_name(Shard *s, ValueId whole, AxisId from, AxisId to, const Held *held) {
-  return add(s, OP_RENAME, (NodeInit){NODE_INIT, .axis = from, .axis2 = to}, whole, 0, held);
+  const NodeInit init = {NODE_INIT, .axis = from, .axis2 = to};
+  return from == to ? whole : add(s, OP_RENAME, init, whole, 0, held);
 }
 
 // A gather makes a value larger: what the forward gathered is gathered again in the backward rather than kept.
@@ -335,11 +341,10 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
     return (ValueId)known;
   }
   ValueId under;
-  Held held;
-  const bool named = is_other_name(s, value, want, &under, &held);
-  const Node *rename = graph_producer(graph, value);
-  const AxisId from = named ? rename->axis : -1, to = named ? rename->axis2 : -1;
-  const Wish same = named ? wish(s, under, &held, graph->backward) : here;
+  AxisId from = -1;
+  const bool named = is_other_name(s, value, want, &under, &from);
+  const AxisId to = named ? graph_producer(graph, value)->axis2 : -1;
+  const Wish same = named ? wish(s, under, want, graph->backward) : here;
   if (named && map_get_bytes(&s->memo, &same, sizeof same, &known)) {
     known = by_name(s, (ValueId)known, from, to, want);
     map_put_bytes(&s->memo, &here, sizeof here, known);
@@ -363,7 +368,7 @@ ValueId shard_reshard(Shard *s, ValueId value, const Held *want) {
   }
   map_put_bytes(&s->memo, &here, sizeof here, made);
   if (named) {
-    map_put_bytes(&s->memo, &same, sizeof same, by_name(s, made, to, from, &held));
+    map_put_bytes(&s->memo, &same, sizeof same, by_name(s, made, to, from, want));
   }
   if (!gathered || s->saved) {
     map_put_bytes(&s->memo, &there, sizeof there, made);
