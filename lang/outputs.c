@@ -48,7 +48,7 @@ static void warn_output(Elaborator *e, const Ast *ast, ValueId value) {
   }
 }
 
-// Of several that are called the same the first is shown, as of one in a repeat (`same`: of one statement).
+// Of several that are called the same the first is one, as of one in a repeat (`same`: of one statement).
 static void warn_again(Elaborator *e, const Ast *ast, bool same) {
   if (ast->name[0] == '_') {
     return;
@@ -100,7 +100,7 @@ void run_output(Elaborator *e, const Ast *ast) {
     warn_output(e, ast, value);
   }
   const bool floating = element_type_floating(graph_value(e->graph, value)->type);
-  if (!trains || (!is_own(ast->name) && floating && is_small(e, value))) {
+  if (first < 0 && (!trains || (!is_own(ast->name) && floating && is_small(e, value)))) {
     graph_add1(e->graph, OP_OUTPUT, (NodeInit){NODE_INIT, .text = ast->name}, value);
   }
 }
