@@ -52,9 +52,10 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
   if (evaluable && !validation_open(&t->validation, t->set, t->data, error)) {
     return false;
   }
-  if (t->validation.count > 0) {
-    t->validated_with = trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
-                                        feed_rows(t->validation.feed[0]), sequence);
+  if (t->validation.count > 0 &&
+      !trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
+                       feed_rows(t->validation.feed[0]), sequence, &t->validated_with, error)) {
+    return false;
   }
   if (!trainer_evaluations(t, evaluable, error)) {
     return false;

@@ -84,22 +84,48 @@ bool trained_held(const Trained *trained, const Data *data, const DataPrint *pri
   return true;
 }
 
-uint64_t trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
-                         int64_t sequence) {
+// What stands in windows may be other than the files are: chats are written as a template says, documents end with a
+// separator. Goes on from `words`.
+static bool words_add(const Data *set, int64_t sequence, uint64_t *words, Error *error) {
+  const DataFacts facts = data_facts(set);
+  if (facts.separator >= 0) {
+    *words = XXH3_64bits_withSeed(&facts.separator, sizeof facts.separator, *words);
+  }
+  if (!facts.answers || facts.validation_windows == 0) {
+    return true;
+  }
+  const size_t size = sizeof(int32_t) * (size_t)(sequence + 1);
+  int32_t *tokens = malloc(size);
+  int64_t window = 0;
+  const Data *part = data_validation_part(set, &window);
+  const bool done = tokens ? data_validation_window(part, window, tokens, error) : error_set(error, 3, "no memory");
+  *words = done ? XXH3_64bits_withSeed(tokens, size, *words) : *words;
+  free(tokens);
+  return done;
+}
+
+bool trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
+                     int64_t sequence, uint64_t *windows, Error *error) {
   struct {
     uint64_t data, tokenizer;
     double held_out;
     int64_t sequence, count[DATA_SETS_MOST];
   } of = {0};
+  uint64_t words = 0;
   of.data = print->validation != 0 ? print->validation : print->data;
   of.tokenizer = print->tokenizer;
   of.held_out = print->validation != 0 ? 0 : held_out;
   of.sequence = sequence;
   for (int i = 0; i < data_set_count(data) && i < DATA_SETS_MOST; i++) {
     const char *name;
-    const int64_t all = data_facts(data_set(data, i, &name)).validation_windows;
+    const Data *set = data_set(data, i, &name);
+    const int64_t all = data_facts(set).validation_windows;
     of.count[i] = limit > 0 && limit <= all / rows ? limit * rows : all;
+    if (!words_add(set, sequence, &words, error)) {
+      return false;
+    }
   }
-  const uint64_t hash = XXH3_64bits(&of, sizeof of);
-  return hash != 0 ? hash : 1;
+  const uint64_t hash = XXH3_64bits_withSeed(&of, sizeof of, words);
+  *windows = hash != 0 ? hash : 1;
+  return true;
 }

@@ -39,7 +39,7 @@ bool trained_held(const Trained *trained, const Data *data, const DataPrint *pri
 
 // Of which windows validation losses are: `limit` batches of `rows` of each source that `data` validates with. What has
 // the same number can be compared. Never 0.
-uint64_t trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
-                         int64_t sequence);
+bool trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
+                     int64_t sequence, uint64_t *windows, Error *error);
 
 #endif

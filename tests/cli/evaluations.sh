@@ -267,3 +267,15 @@ trained_on true on-sourced
 train before.mdl --out never-validated --steps 1 --set validation=0
 train before.mdl --out never-validated --steps 2 --resume
 ! grep -q "no continuation" out || die "the first evaluations are said to be no continuation"
+
+# Files that are read as other text, by another template or separator, are other windows.
+train chat.mdl --out templates --steps 1
+train chat.mdl --out templates --steps 2 --resume
+! grep -q "no continuation" out || die "the same conversations were taken for others"
+sed 's/chat("talks.jsonl"/&, template = "{role}: {content}{end}\\n"/' chat.mdl > templated.mdl
+train templated.mdl --out templates --steps 3 --resume
+mentions out "validation losses from here on are no continuation of those before"
+sed 's/text("before.txt"/&, separator = "\\n"/' before.mdl > separated.mdl
+train before.mdl --out separators --steps 1
+train separated.mdl --out separators --steps 2 --resume
+mentions out "validation losses from here on are no continuation of those before"
