@@ -3,11 +3,12 @@
 
 #include <math.h>
 
-Patience patience_of(const Metrics *metrics, int64_t from) {
+Patience patience_of(const Metrics *metrics, int64_t from, uint64_t windows) {
   Patience found = {.best = NAN};
   for (int64_t i = 0; i < metrics->count; i++) {
     const MetricsPoint *point = &metrics->points[i];
-    if (isnan(point->val_loss) || (int64_t)point->step <= from) {
+    const bool other = windows != 0 && point->validated_with != 0 && point->validated_with != windows;
+    if (isnan(point->val_loss) || (int64_t)point->step <= from || other) {
       continue;
     }
     // Lines of metrics that were read have losses as short as fp32 allows: what differs less is the same.

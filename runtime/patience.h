@@ -13,8 +13,9 @@ typedef struct {
   int64_t since;  // evaluations behind it
 } Patience;
 
-// Of the evaluations behind step `from`: those before it are of other windows.
-Patience patience_of(const Metrics *metrics, int64_t from);
+// Of the evaluations behind step `from`, since those before it are of other windows, but for those whose lines say that
+// they are of others than `windows` (trained_windows; 0: of any).
+Patience patience_of(const Metrics *metrics, int64_t from, uint64_t windows);
 
 typedef struct {
   bool evaluable;  // the plan has a program for it

@@ -307,7 +307,7 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     trainer_next(t, "          to make up for that: mdl train ", " --resume");
   }
   if (t->stops && t->line.step < t->steps) {
-    const Patience patience = patience_of(&t->metrics, t->validated_from);
+    const Patience patience = patience_of(&t->metrics, t->validated_from, t->validated_with);
     patience_say(&t->log, &patience, t->line.step);
     if (!trainer_save(t, true, error)) {
       return false;

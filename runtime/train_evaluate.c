@@ -20,6 +20,7 @@ static bool evaluate(Trainer *t, Error *error) {
   }
   t->cut = interrupt_requested();
   if (!t->cut) {
+    t->line.validated_with = t->validated_with;
     t->line.val_loss = isfinite(all.loss) || all.tokens == 0 ? all.loss : INFINITY;
     progress_validation(&t->log, of, t->line.step, &all, &t->line.validated);
     for (int i = 0; i < t->line.sets.count; i++) {
@@ -57,16 +58,22 @@ bool trainer_evaluations(const Trainer *t, bool evaluable, Error *error) {
 }
 
 void trainer_patience(Trainer *t) {
-  t->stops = t->options->patience > 0 && patience_of(&t->metrics, t->validated_from).since >= t->options->patience;
+  t->stops = t->options->patience > 0 &&
+             patience_of(&t->metrics, t->validated_from, t->validated_with).since >= t->options->patience;
 }
 
-// The loss that metrics have of the step, and the validation loss; NaN where there is none.
-static double step_loss(const Metrics *metrics, int64_t step, double *val_loss) {
+// The loss that metrics have of the step, and the validation loss, with the number of its windows; NaN where there is
+// none.
+static double step_loss(const Metrics *metrics, int64_t step, double *val_loss, uint64_t *windows) {
   double loss = NAN;
   *val_loss = NAN;
+  *windows = 0;
   for (int64_t i = metrics->count - 1; i >= 0 && (int64_t)metrics->points[i].step == step; i--) {
     loss = isfinite(metrics->points[i].loss) ? metrics->points[i].loss : loss;
-    *val_loss = !isnan(metrics->points[i].val_loss) ? metrics->points[i].val_loss : *val_loss;
+    if (!isnan(metrics->points[i].val_loss)) {
+      *val_loss = metrics->points[i].val_loss;
+      *windows = metrics->points[i].validated_with;
+    }
   }
   return loss;
 }
@@ -86,11 +93,13 @@ static bool best_again(Trainer *t, Error *error) {
 bool trainer_make_up(Trainer *t, Error *error) {
   MetricsLine *line = &t->line;
   double val_loss;
-  const double loss = step_loss(&t->metrics, line->step, &val_loss);
+  uint64_t windows;
+  const double loss = step_loss(&t->metrics, line->step, &val_loss, &windows);
+  const bool other = windows != 0 && windows != t->validated_with;
   if (t->saved != line->step || line->step == 0 || !trainer_evaluates(t, line->step)) {
     return true;
   }
-  if (!isnan(val_loss) && t->validated_from == line->step) {  // it is of other windows than those to come
+  if (!isnan(val_loss) && (other || t->validated_from == line->step)) {  // it is of other windows than those to come
     return true;
   }
   if (!isnan(val_loss)) {  // a run that was killed behind that line may not have saved it

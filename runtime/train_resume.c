@@ -117,7 +117,7 @@ static bool validates_otherwise(const Trainer *t, const CheckpointFacts *facts) 
 }
 
 static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
-  const bool evaluated = facts->validated_with != 0 || !isnan(patience_of(&t->metrics, 0).best);
+  const bool evaluated = facts->validated_with != 0 || !isnan(patience_of(&t->metrics, 0, 0).best);
   const bool known = facts->validated_with != 0 || text_of(t, facts);
   if (evaluated && validates_otherwise(t, facts)) {
     log_line(&t->log,

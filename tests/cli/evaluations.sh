@@ -279,3 +279,11 @@ sed 's/text("before.txt"/&, separator = "\\n"/' before.mdl > separated.mdl
 train before.mdl --out separators --steps 1
 train separated.mdl --out separators --steps 2 --resume
 mentions out "validation losses from here on are no continuation of those before"
+
+# A line of metrics that is of other windows is no evaluation of this run, whatever loss it has.
+sed 's/steps = [0-9]*/steps = 2/' before.mdl > lines.mdl
+train lines.mdl --out lines --eval-every 1
+grep -q '"val_windows":"[0-9a-f]\{16\}"' lines/metrics.jsonl || die "lines of metrics do not say their windows"
+sed -i '2s/"val_loss":[^,]*,"val_windows":"[^"]*"/"val_loss":0.5,"val_windows":"0123456789abcdef"/' lines/metrics.jsonl
+train lines.mdl --out lines --eval-every 1 --patience 1 --steps 4 --resume
+mentions out "no better than the evaluation of step 1"
