@@ -60,6 +60,7 @@ typedef enum { PRECISIONS_SAME, PRECISIONS_REALS, PRECISIONS_COARSE, PRECISIONS_
 typedef struct {              // what a validation loss is of
   int64_t windows, sequence;  // of all sources together; tokens of a window
   double held_out;            // of the data, from its end; 0: sources of their own
+  uint64_t number;            // that is the same where the windows are (trained_windows)
 } AblateWindows;
 
 typedef struct {

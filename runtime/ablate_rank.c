@@ -94,6 +94,7 @@ void ablate_rank(Ablate *ablate) {
   }
   ablate->groups = ARENA_ARRAY(ablate->arena, AblateGroup, ablate->count);
   int first = -1;
+  bool other_data = false, other_of_both = false;
   for (int i = 0; i < ablate->count; i++) {
     AblateRow *row = &ablate->rows[i];
     bool known = row->state != ROW_DONE;
@@ -111,10 +112,14 @@ void ablate_rank(Ablate *ablate) {
     ablate->validated &= row->validates;
     const AblateRow *other = &ablate->rows[first];
     ablate->more_terms |= row->unit == LOSS_MORE;
-    ablate->incomparable |= strcmp(row->data, other->data) != 0 || measure_of(row) != measure_of(other) ||
+    const bool apart = strcmp(row->data, other->data) != 0;
+    other_data |= apart;
+    other_of_both |= apart && row->windows.number != other->windows.number;
+    ablate->incomparable |= measure_of(row) != measure_of(other) ||
                             (row->unit == LOSS_SUM && (row->tokens < other->tokens || row->tokens > other->tokens));
     ablate->other_windows |= !same_windows(&row->windows, &other->windows);
   }
+  ablate->incomparable |= ablate->validated ? other_of_both : other_data;
   ablate->other_windows &= ablate->validated && !ablate->incomparable;
   for (int k = 0; k < ablate->group_count; k++) {
     group_measure(ablate, &ablate->groups[k], ablate->validated);

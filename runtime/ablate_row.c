@@ -7,6 +7,7 @@
 #include "runtime/clock.h"
 #include "runtime/interrupt.h"
 #include "runtime/trace.h"
+#include "runtime/trained.h"
 #include "runtime/trial.h"
 
 static const double LIVE_SECONDS = 0.1;  // between two updates of the live line
@@ -127,13 +128,19 @@ static void row_outputs(Ablate *ablate, AblateRow *row, const Validation *valida
   }
 }
 
-static void row_windows(AblateRow *row, const Trial *trial) {
+static bool row_windows(AblateRow *row, const Trial *trial, Error *error) {
   const Validation *validation = &trial->validation;
+  const Plan *plan = trial->set->plans[0];
+  DataPrint print;
   row->windows.held_out = trial->set->plans[0]->run.validation_fraction;
   row->windows.sequence = validation->count > 0 ? feed_sequence(validation->feed[0]) : 0;
   for (int i = 0; i < validation->count; i++) {
     row->windows.windows += validation->result[i].windows;
   }
+  return validation->count == 0 ||
+         (data_fingerprint(trial->data, &print, error) &&
+          trained_windows(trial->data, &print, row->windows.held_out, validation_limit(plan, plan->run.eval_batches),
+                          feed_rows(validation->feed[0]), row->windows.sequence, &row->windows.number, error));
 }
 
 static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {
@@ -172,8 +179,8 @@ static bool row_train(Ablate *ablate, AblateRow *row, Trial *trial, Error *error
   }
   row->validation = interrupt_requested() ? NAN : validation;  // not of a part of the windows
   row->validates = trial->validation.count > 0 && !interrupt_requested();
-  row_windows(row, trial);
-  return ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error);
+  return row_windows(row, trial, error) &&
+         (ablate->devices == 0 || row->ranks == 1 || interrupt_requested() || row_exposed(row, trial, error));
 }
 
 static bool row_try(Ablate *ablate, AblateRow *row, Trial *trial, Error *error) {

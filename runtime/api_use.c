@@ -21,20 +21,25 @@
 #include "runtime/shown.h"
 #include "runtime/validation.h"
 
-// Data of an evaluation: what the run validates with, or all of another file.
-static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
+// The run's own data, or all of a file.
+static DataOptions data_options(const PlanSet *set, const char *path) {
   const Plan *plan = set->plans[0];
   int64_t rows, sequence = plan->run.sequence;
   feed_shape(set, PROGRAM_EVALUATE, &rows, &sequence);
-  DataOptions options = {.kind = plan->run.data_kind,
-                         .path = plan->run.data_path,
-                         .file = path,
-                         .all = path != NULL,
-                         .base = plan->run.data_base,
-                         .tokenizer = plan->run.tokenizer,
-                         .validation_fraction = path ? 1 : plan->run.validation_fraction,
-                         .sequence = sequence,
-                         .seed = plan->run.seed};
+  return (DataOptions){.kind = plan->run.data_kind,
+                       .path = plan->run.data_path,
+                       .file = path,
+                       .all = path != NULL,
+                       .base = plan->run.data_base,
+                       .tokenizer = plan->run.tokenizer,
+                       .validation_fraction = path ? 1 : plan->run.validation_fraction,
+                       .sequence = sequence,
+                       .seed = plan->run.seed};
+}
+
+// Data of an evaluation: what the run validates with, or all of another file.
+static bool evaluation_data(const PlanSet *set, const char *path, Data **data, Error *error) {
+  const DataOptions options = data_options(set, path);
   if (!data_open(&options, data, error)) {
     return false;
   }
@@ -47,7 +52,7 @@ static bool evaluation_data(const PlanSet *set, const char *path, Data **data, E
   return data_set_count(*data) > 0 ||
          error_set(error, 1,
                    "%s has %lld tokens to evaluate on, less than one window of %lld; give a longer --data FILE",
-                   facts.path, (long long)(facts.validation_tokens), (long long)sequence + 1);
+                   facts.path, (long long)(facts.validation_tokens), (long long)options.sequence + 1);
 }
 
 // Tokens of another tokenizer mean other text. Of a mix and one file, nobody knows whose the file's are.
@@ -114,6 +119,20 @@ static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained
   return done;
 }
 
+// Is the data that the plan names what these weights were trained on? A run that was going on with other data may have
+// been killed before it saved, and files may have been changed since. Of what cannot be opened any longer it is
+// assumed.
+static bool plan_data_holds(const Restored *restored) {
+  const CheckpointFacts *facts = &restored->facts;
+  const DataOptions options = data_options(restored->set, NULL);
+  Data *data = NULL;
+  DataPrint print = {0};
+  Error ignored = {0};
+  const bool known = data_open(&options, &data, &ignored) && data_fingerprint(data, &print, &ignored);
+  data_close(data);
+  return !known || print.data == facts->data_hash || trained_share(&facts->trained, print.data) > 0;
+}
+
 // Is what is evaluated on what the run was trained on, the recipe's own sources too, and what it finds by itself still
 // what that was?
 static bool evaluation_known(const Restored *restored, const char *path, const Data *data, Buffer *lines,
@@ -132,7 +151,8 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   const bool same = print.data == facts->data_hash;
   bool done = !path || (trained_files(&restored->plan->run, data, &trained, lines, error) &&
                         overlap_count(&trained, data, &count, &first, error));
-  if (done && count > 0 && count < data_parts(data)) {
+  const bool holds = count == 0 || plan_data_holds(restored);
+  if (done && count > 0 && holds && count < data_parts(data)) {
     buffer_text(lines, "the run was trained on ");
     overlap_said(data, "", count, first, lines);
     buffer_text(lines, " and not on the others\n");
@@ -140,15 +160,16 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   const Trained *before = &facts->trained;
   const double part = trained_part(&print, restored->plan->run.validation_fraction);
   bool are[DATA_SETS_MOST] = {false}, held[DATA_SETS_MOST] = {false};
-  result->trained = path && (same || count > 0 || trained_share(before, print.data) > 0);
+  result->trained = path && (same || (count > 0 && holds) || trained_share(before, print.data) > 0);
   done = done && (path || trained_held(before, data, &print, part, held, error));
   done = done && (path || doubts_sets(data, are, lines, error));
   for (int i = 0; i < DATA_SETS_MOST; i++) {
     result->sets[i].trained = are[i] || held[i];
     result->trained |= are[i] || held[i];
   }
-  result->changed = !path && facts->data_hash != 0 &&
-                    (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
+  result->changed = path ? !holds && !result->trained
+                         : facts->data_hash != 0 &&
+                               (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
   overlap_free(&trained);
   return done;
 }

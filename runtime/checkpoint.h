@@ -52,9 +52,9 @@ typedef struct {  // what a manifest says besides files and tensors
 typedef struct {            // what stays when a checkpoint was saved; the newest good one always does
   int newest;               // so many; 0: all
   int64_t every;            // and those of steps that are a multiple of this, or were of another before; 0: no others
-  bool best;                // and the good one of the lowest validation loss
-  uint64_t validated_with;  // among those of these windows; 0: all are
-  int64_t validated_from;   // and those behind this step that do not say of which they are
+  bool best;                // and the good one of the lowest validation loss, of each windows that losses are of
+  uint64_t validated_with;  // the windows of checkpoints that do not say of which theirs is
+  int64_t validated_from;   // behind this step; those before are of others
 } CheckpointKeep;
 
 // Saves as `directory`/step-NNNNNNNN, then removes what `keep` (NULL: all stay) does not ask for.

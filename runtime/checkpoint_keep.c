@@ -152,9 +152,26 @@ static bool of_windows(const CheckpointFacts *facts, uint64_t validated_with, in
          (facts->validated_with != 0 ? facts->validated_with == validated_with : facts->step > from);
 }
 
+typedef struct {
+  Seen seen;
+  uint64_t windows;  // that val_loss is of; 0: not known
+  double val_loss;   // NaN: none
+} Look;
+
+// Is its validation loss the least, of equal ones the newest, of those of the same windows? Where a run goes on with
+// others, what was the best before cannot be compared with what comes, and is worth no less.
+static bool is_best(const Look *look, int count, int at) {
+  bool best = look[at].seen == SEEN_GOOD && !isnan(look[at].val_loss);
+  for (int i = 0; i < count && best; i++) {
+    const bool rival = look[i].seen == SEEN_GOOD && look[i].windows == look[at].windows;
+    best = !rival || !(look[i].val_loss < look[at].val_loss || (i < at && look[i].val_loss <= look[at].val_loss));
+  }
+  return best;
+}
+
 // Those after `newest`, which a resumed run has not come to again, stay: they are replaced, or grow old.
 bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_t newest, Error *error) {
-  int64_t *steps, best = -1, good = -1;
+  int64_t *steps, good = -1;
   int count, kept = 0;
   if (!keep || keep->newest < 1) {
     return true;
@@ -162,30 +179,30 @@ bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
   if (!checkpoint_steps(directory, &steps, &count, error)) {
     return false;
   }
-  Seen *seen = malloc(sizeof *seen * ((size_t)count + 1));
-  bool done = seen || error_set(error, 3, "no memory");
-  double least = INFINITY;
-  for (int i = 0; seen && i < count; i++) {
+  Look *look = malloc(sizeof *look * ((size_t)count + 1));
+  bool done = look || error_set(error, 3, "no memory");
+  for (int i = 0; look && i < count; i++) {
     CheckpointFacts facts = {.val_loss = NAN};
     const bool needed = steps[i] <= newest && (keep->best || good < 0);
-    seen[i] = needed ? step_seen(directory, steps[i], &facts) : SEEN_BAD;
-    good = good < 0 && seen[i] == SEEN_GOOD ? steps[i] : good;
-    if (seen[i] == SEEN_GOOD && of_windows(&facts, keep->validated_with, keep->validated_from) &&
-        facts.val_loss < least) {
-      least = facts.val_loss;
-      best = steps[i];
-    }
+    const Seen seen = needed ? step_seen(directory, steps[i], &facts) : SEEN_BAD;
+    const bool since = steps[i] > keep->validated_from;
+    look[i] = (Look){seen,
+                     facts.validated_with ? facts.validated_with
+                     : since              ? keep->validated_with
+                                          : 0,
+                     facts.val_loss};
+    good = good < 0 && seen == SEEN_GOOD ? steps[i] : good;
   }
-  for (int i = 0; seen && i < count; i++) {
+  for (int i = 0; look && i < count; i++) {
     const bool later = steps[i] > newest, recent = !later && kept < keep->newest;
     kept += recent;
-    const bool stays = later || recent || seen[i] == SEEN_NOT || steps[i] == good || (keep->best && steps[i] == best) ||
-                       (keep->every > 0 && steps[i] % keep->every == 0);
+    const bool stays = later || recent || look[i].seen == SEEN_NOT || steps[i] == good ||
+                       (keep->best && is_best(look, count, i)) || (keep->every > 0 && steps[i] % keep->every == 0);
     if (!stays && !step_kept(directory, steps[i])) {
       done &= step_remove(directory, steps[i], error);
     }
   }
-  free(seen);
+  free(look);
   free(steps);
   return done;
 }

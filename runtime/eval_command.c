@@ -127,8 +127,8 @@ static void print_sets(Arena *arena, const MdlEvaluation *result) {
 
 static void print_data(Arena *arena, const MdlEvaluation *result) {
   const char *changed = result->changed
-                            ? "; it is not what it was when the run was trained: text may be among it that was "
-                              "trained on"
+                            ? "; it is not what these weights were trained on, or was changed since: text may be "
+                              "among it that was trained on"
                             : "";
   const char *part = part_said(arena, result->held_out > 0 && result->set_count == 0 ? "" : "all of ", result->windows,
                                result->all_windows);
@@ -150,7 +150,8 @@ static void print_data(Arena *arena, const MdlEvaluation *result) {
   } else {
     printf("data           %s", part);
     plain_put(stdout, result->data);
-    printf("%s\n", trained_said(arena, ", ", result->trained, result->data));
+    printf("%s%s%s\n", trained_said(arena, ", ", result->trained, result->data),
+           result->changed ? ", which the run's text names" : "", changed);
   }
 }
 

@@ -366,9 +366,8 @@ const char *run_weights_before(Arena *arena, const char *resolved) {
   return NULL;
 }
 
-// The text of the plan, and behind it, so that its lines keep their numbers, what options named.
-static bool write_resolved(const Run *run, const Plan *plan, const char *weights, Error *error) {
-  char path[IO_PATH_MAX];
+// The text of the plan, and behind it, so that its lines keep their numbers, what options named. NULL: no memory.
+static const char *text_with_options(Arena *arena, const Plan *plan, const char *weights) {
   const char *given = plan->run.data_given;
   Buffer text = {0};
   buffer_text(&text, plan->resolved ? plan->resolved : "");
@@ -381,28 +380,43 @@ static bool write_resolved(const Run *run, const Plan *plan, const char *weights
     file_put(&text, "--data", given);
     buffer_text(&text, "\n");
   }
-  const bool done = text.failed ? error_set(error, 3, "no memory")
-                                : run_file(run, "resolved.mdl", path, error) &&
-                                      io_replace_file(NULL, path, text.text ? text.text : "", text.length, error);
+  const char *made = text.failed ? NULL : arena_format(arena, "%s", text.text ? text.text : "");
   buffer_free(&text);
-  return done;
+  return made;
 }
 
-bool run_write_plan(const Run *run, const PlanSet *set, const RunFiles *files, Error *error) {
+bool run_plan(Arena *arena, const Run *run, const PlanSet *set, const RunFiles *files, RunPlan *plan, Error *error) {
+  char path[IO_PATH_MAX];
+  if (!run_file(run, "plan.mdlx", path, error)) {
+    return false;
+  }
+  if (access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
+    return error_set(error, 1, "cannot write %s: it is not a file", path);
+  }
+  plan->placed = set_placed(arena, set, files->data, files->given);
+  plan->text = text_with_options(arena, plan->placed->plans[0], files->weights);
+  return plan->text || error_set(error, 3, "no memory");
+}
+
+bool run_has_plan(const Run *run) {
+  char plan[IO_PATH_MAX], text[IO_PATH_MAX];
+  Error ignored;
+  return run_file(run, "plan.mdlx", plan, &ignored) && run_file(run, "resolved.mdl", text, &ignored) &&
+         io_is_file(plan) && io_is_file(text);
+}
+
+bool run_write_plan(const Run *run, const RunPlan *plan, Error *error) {
   char path[IO_PATH_MAX];
   const char *why = NULL;
+  if (!run_file(run, "resolved.mdl", path, error) ||
+      !io_replace_file(NULL, path, plan->text, strlen(plan->text), error) || !run_file(run, "plan.mdlx", path, error)) {
+    return false;
+  }
   Arena *arena = arena_create();
   if (!arena) {
     return error_set(error, 3, "no memory");
   }
-  const PlanSet *placed = set_placed(arena, set, files->data, files->given);
-  bool done = write_resolved(run, placed->plans[0], files->weights, error) && run_file(run, "plan.mdlx", path, error);
-  if (done && access(path, F_OK) == 0 && !io_is_file(path)) {  // a pipe would be written to, and waited for
-    done = error_set(error, 1, "cannot write %s: it is not a file", path);
-  }
-  if (done && !artefact_write(arena, placed, path, &why)) {
-    done = error_set_plan(error, why);
-  }
+  const bool done = artefact_write(arena, plan->placed, path, &why) || error_set_plan(error, why);
   arena_destroy(arena);
   return done;
 }

@@ -78,8 +78,14 @@ typedef struct {
   const char *given;    // what --data named, for a comment; NULL: what it named when the plan was written before
   const char *weights;  // a comment, or NULL
 } RunFiles;
-// resolved.mdl and plan.mdlx, which finds its data from anywhere.
-bool run_write_plan(const Run *run, const PlanSet *set, const RunFiles *files, Error *error);
+// What resolved.mdl and plan.mdlx are to be: a plan that finds its data from anywhere, as of where this is called.
+typedef struct {
+  const PlanSet *placed;
+  const char *text;
+} RunPlan;
+bool run_plan(Arena *arena, const Run *run, const PlanSet *set, const RunFiles *files, RunPlan *plan, Error *error);
+bool run_has_plan(const Run *run);  // there are both
+bool run_write_plan(const Run *run, const RunPlan *plan, Error *error);
 void run_close(Run *run);
 
 #endif

@@ -328,6 +328,11 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
   if (t->traced > 0 && !trainer_profile(t, error)) {
     return false;
   }
+  // Where no step was made: unless what the newest checkpoint does not know of itself would be lost.
+  const bool keeps = t->by_text && t->line.step == t->began;
+  if (!result->interrupted && !keeps && !trainer_write_plan(t, error)) {
+    return false;
+  }
   snprintf(result->path, sizeof result->path, "%s", t->run.path);
   result->step = t->line.step;
   result->loss = t->line.loss;

@@ -171,7 +171,8 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
-      !run_write_plan(&t->run, t->set, &files, error) || !trainer_tuning(t, error) ||
+      !run_plan(t->arena, &t->run, t->set, &files, &t->plan_due, error) ||
+      ((t->began < 0 || !run_has_plan(&t->run)) && !trainer_write_plan(t, error)) || !trainer_tuning(t, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }
@@ -268,6 +269,7 @@ bool train_open(const PlanSet *set, const Backend *backend, const TrainOptions *
                  .log_every = choose(options->log_every, run->log_every),
                  .saved = -1,
                  .good = -1,
+                 .began = -1,
                  .best = INFINITY};
   t->run.lock = t->metrics.fd = t->events.fd = -1;
   log_start(&t->log, options->screen);

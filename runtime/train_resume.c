@@ -123,7 +123,7 @@ static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
     log_line(&t->log,
              LOG_YELLOW
              "note      what this run %s: validation losses from here on are no continuation of those before, and "
-             "--patience and --keep-best begin anew with them" LOG_PLAIN,
+             "--patience and --keep-best go by those of the same windows alone" LOG_PLAIN,
              known ? "validates with is not what it was when it was saved"
                    : "validated with when it was saved is not known");
   }
@@ -514,8 +514,21 @@ static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
 // What a run that goes on was trained on before, and since when its evaluations are what they are.
 static void remember(Trainer *t, const CheckpointFacts *facts) {
   trained_of(facts, text_of(t, facts), &t->trained);
+  t->began = facts->step;
+  t->began_with = (DataPrint){.data = facts->data_hash, .tokenizer = facts->tokenizer_hash};
+  t->began_bytes = facts->data_bytes;
+  t->by_text = facts->trained.count == 0 && facts->data_hash != 0;
   t->validated_from = validates_otherwise(t, facts) ? facts->step : facts->validated_from;
   t->validated_with = t->validated_with ? t->validated_with : facts->validated_with;
+}
+
+// Of programs before, what the parameters that checkpoints leave out were trained on.
+static bool remember_frozen(Trainer *t, const CheckpointFacts *facts) {
+  Error unread = {0};
+  if (t->frozen && facts->trained.count == 0) {
+    trained_of_weights(t->frozen->from, &t->trained, &unread);
+  }
+  return true;
 }
 
 // Weights that a run saved know what that was trained on.
@@ -525,7 +538,7 @@ static bool inherit(Trainer *t, Error *error) {
          (!from->adapters || trained_of_weights(from->adapters, &t->trained, error));
 }
 
-static bool begin_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
+bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
   t->session.trunk = t->options->trunk;
@@ -550,12 +563,7 @@ static bool begin_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error
   t->good = checkpoint_is_good(facts) ? facts->step : -1;
   return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
+         remember_frozen(t, facts) &&
          (!t->options->keep_best ||
           checkpoint_best(t->run.checkpoints, t->validated_with, t->validated_from, &t->best, error));
-}
-
-bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
-  const bool done = begin_state(t, facts, notes, error);
-  trained_add(&t->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
-  return done;
 }

@@ -194,6 +194,26 @@ static bool save_now(Trainer *t, CheckpointFacts *facts, const CheckpointKeep *k
   return done;
 }
 
+bool trainer_write_plan(Trainer *t, Error *error) {
+  if (t->plan_due.text && !run_write_plan(&t->run, &t->plan_due, error)) {
+    return false;
+  }
+  t->plan_due = (RunPlan){0};
+  return true;
+}
+
+// What a step is trained on counts once one is made.
+static void facts_of_data(const Trainer *t, CheckpointFacts *facts) {
+  const bool made = t->line.step > t->began;
+  facts->data_bytes = made ? data_facts(t->data).bytes : t->began_bytes;
+  facts->data_hash = made ? t->print.data : t->began_with.data;
+  facts->tokenizer_hash = made ? t->print.tokenizer : t->began_with.tokenizer;
+  facts->trained = t->trained;
+  if (made) {
+    trained_add(&facts->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
+  }
+}
+
 bool trainer_save(Trainer *t, bool last, Error *error) {
   if (!trainer_settle(t, true, error)) {
     return false;
@@ -207,15 +227,11 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .tokens = t->line.tokens,
                            .skipped = t->skipped,
                            .bad_steps = t->bad_steps,
-                           .data_bytes = data_facts(t->data).bytes,
                            .metrics_bytes = t->metrics.bytes,
                            .seed = t->plan->run.seed,
                            .program_hash = trainer_program_hash(t->resolved),
                            .state_hash = t->plan->state_hash,
-                           .data_hash = t->print.data,
-                           .tokenizer_hash = t->print.tokenizer,
                            .validation_hash = t->print.validation,
-                           .trained = t->trained,
                            .validated_with = t->validated_with,
                            .validated_from = t->validated_from,
                            .val_loss = t->line.val_loss,
@@ -227,8 +243,9 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                                .best = t->keeps_best,
                                .validated_with = t->validated_with,
                                .validated_from = t->validated_from};
+  facts_of_data(t, &facts);
   error->status = 0;
-  if (!trainer_follow(t, error)) {
+  if (!trainer_follow(t, error) || !trainer_write_plan(t, error)) {
     return save_failed(t, facts.step, last, error);
   }
   // Parameters are worth more than lines about them.

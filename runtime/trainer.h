@@ -36,6 +36,8 @@ struct Trainer {
   Buffer left_out;       // of the weights that training begins with
   const char *resolved;  // the text, with all that was decided, as it finds its data from anywhere; or NULL
   char *before;          // the text, with all that was decided, of the run that is resumed, or NULL
+  RunPlan plan_due;      // not written yet, if it has a text: plan and text of a run are those of its newest checkpoint
+  bool by_text;          // what that checkpoint does not know of itself its text says
   Log log;
   Metrics metrics;
   Events events;
@@ -52,7 +54,10 @@ struct Trainer {
   double best;                                      // the lowest validation loss of a checkpoint
   bool keeps_best;                                  // that one stays, as --keep-best asks, or did before
   DataPrint print;                                  // of the data
-  Trained trained;                                  // data that the run was trained on, up to now
+  Trained trained;                                  // data that the run was trained on, up to the step it goes on from
+  int64_t began;                                    // that step; -1: it goes on from none
+  DataPrint began_with;                             // the data that it was trained on there
+  int64_t began_bytes;                              // of that data
   uint64_t validated_with;                          // the windows that evaluations read; 0: there are none
   int64_t validated_from;                           // evaluations behind this step read those
   int64_t skipped;                                  // steps whose update was not made
@@ -83,6 +88,8 @@ bool trainer_settle(Trainer *t, bool wait, Error *error);
 // memory for a copy. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
 // one after which there is no other chance (`last`), is an error.
 bool trainer_save(Trainer *t, bool last, Error *error);
+// Plan and text of the run, if they are due.
+bool trainer_write_plan(Trainer *t, Error *error);
 // Where the data cannot be read any longer, what was trained so far is whole, and is saved.
 void trainer_rescue(Trainer *t);
 // A line of metrics, events and the picture. What cannot be written is said once, and training goes on.

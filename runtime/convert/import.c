@@ -285,7 +285,9 @@ static bool import_weights(Import *m, Error *error) {
              "%s'%.95s' holds numbers that are not finite: the weights are of no use as they are", said ? "; " : "",
              facts.not_finite);
   }
-  return io_sync_directory(NULL, m->run.path, error) && run_write_plan(&m->run, m->set, &(RunFiles){0}, error);
+  RunPlan plan;
+  return io_sync_directory(NULL, m->run.path, error) &&
+         run_plan(m->arena, &m->run, m->set, &(RunFiles){0}, &plan, error) && run_write_plan(&m->run, &plan, error);
 }
 
 // A run that is there is not gone on with by a conversion.

@@ -134,10 +134,12 @@ static bool merge_write(Merge *m, Error *error) {
   CheckpointFacts facts = {
       .seed = m->set->plans[0]->run.seed, .state_hash = m->set->plans[0]->state_hash, .val_loss = NAN};
   const char *trunk = m->saved.frozen ? m->saved.frozen->from : NULL;
+  RunPlan plan;
   return merge_kept(m, error) && trained_of_weights(m->saved.checkpoint, &facts.trained, error) &&
          (!trunk || trained_of_weights(trunk, &facts.trained, error)) &&
          checkpoint_save_weights(m->set, &source, m->run.checkpoints, &facts, error) &&
-         io_sync_directory(NULL, m->run.path, error) && run_write_plan(&m->run, m->set, &(RunFiles){0}, error);
+         io_sync_directory(NULL, m->run.path, error) &&
+         run_plan(m->arena, &m->run, m->set, &(RunFiles){0}, &plan, error) && run_write_plan(&m->run, &plan, error);
 }
 
 bool convert_merge(Arena *arena, const MergeOptions *options, Merged *result, Error *error) {

@@ -115,7 +115,7 @@ done
 
 echo "more of it" >> text.txt
 expect 0 "$MDL" eval text
-mentions out "the last 5% of" "it is not what it was when the run was trained"
+mentions out "the last 5% of" "it is not what these weights were trained on, or was changed since"
 cp copy.txt text.txt
 expect 0 "$MDL" eval text
 mentions out ", which the run does not train on"
