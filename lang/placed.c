@@ -128,6 +128,19 @@ static Ast *with_absolute_data(Placing *placing, const Ast *ast, bool data, bool
   return copy;
 }
 
+// Has the recipe sources to validate with? All of its sources are lines of one table then.
+static bool has_table(const Ast *recipe) {
+  bool found = false;
+  for (int i = 0; i < recipe->count; i++) {
+    const Ast *phrases = recipe->kids[i] && recipe->kids[i]->kind == AST_SETTING ? recipe->kids[i]->kids[0] : NULL;
+    for (int j = 0; phrases && j < phrases->count; j++) {
+      const Ast *phrase = phrases->kids[j];
+      found = found || (phrase->kind == AST_PHRASE && name_is(phrase_word(phrase), "validation"));
+    }
+  }
+  return found;
+}
+
 const char *resolved_placed(Arena *arena, const char *text, const char *base) {
   Placing placing = {.arena = arena, .names = names_create(arena), .base = base};
   Diag *diag = diag_create(arena);
@@ -139,7 +152,7 @@ const char *resolved_placed(Arena *arena, const char *text, const char *base) {
   if (diag->errors > 0 || !recipe) {
     return text;
   }
-  const char *placed = format_ast(arena, with_absolute_data(&placing, recipe, false, false));
+  const char *placed = format_ast(arena, with_absolute_data(&placing, recipe, false, has_table(recipe)));
   const char *note = !placing.kept ? ""
                                    : arena_format(arena,
                                                   "// The directory of %s has a name that no text can hold: names in "

@@ -233,6 +233,8 @@ static void blame_setting(Elaborator *e, const SizeSetting *setting) {
   foreign = foreign ? foreign : foreign_setting(setting->name);
   if (foreign) {
     diag_help(e->diag, error, "%s", foreign);
+  } else if (closest && strcmp(closest, setting->name) == 0) {
+    diag_help(e->diag, error, "it is an entry of the recipe: `%s = ...;` beside `model`", closest);
   } else if (closest) {
     diag_help(e->diag, error, "did you mean `%s`?", closest);
   }

@@ -338,9 +338,11 @@ static void say_samples(Trainer *t, int64_t batches, const ModelNumbers *before,
   }
 }
 
+enum { CHANGED_NAMED = 64 };
+
 static void say_changed(Trainer *t, int64_t batches) {
   Arena *arena = arena_create();
-  Unfit changed = {.arena = arena};
+  Unfit changed = {.arena = arena, .most = CHANGED_NAMED};
   if (arena && t->before && t->resolved) {
     constants_changed(arena, t->before, t->resolved, &changed);
     text_changed(arena, t->before, t->resolved, &changed);
@@ -349,7 +351,7 @@ static void say_changed(Trainer *t, int64_t batches) {
            LOG_YELLOW
            "note      the text is not the one this run began with%s%s%s; it goes on with the new one" LOG_PLAIN,
            changed.count > 0 ? ": " : "", changed.count > 0 ? changed.text : "",
-           changed.count > UNFIT_NAMED ? "; and more" : "");
+           changed.count > CHANGED_NAMED ? "; and more" : "");
   ModelNumbers was, is;
   Error ignored = {0};
   if (changed.count > 0 && numbers_of_text(arena, t->before, &was, &ignored) &&

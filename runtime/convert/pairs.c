@@ -30,7 +30,7 @@ typedef struct {
 // --- messages ---
 
 void unfit_add(Unfit *unfit, const char *format, ...) {
-  if (unfit->count++ < UNFIT_NAMED) {
+  if (unfit->count++ < (unfit->most > 0 ? unfit->most : UNFIT_NAMED)) {
     char text[400];
     va_list arguments;
     va_start(arguments, format);

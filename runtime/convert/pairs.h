@@ -36,6 +36,7 @@ typedef struct {  // everything that does not fit, for one message
   Arena *arena;
   const char *text;
   int count;
+  int most;  // that are named; 0: UNFIT_NAMED
 } Unfit;
 
 void unfit_add(Unfit *unfit, const char *format, ...) __attribute__((format(printf, 2, 3)));

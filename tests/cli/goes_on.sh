@@ -60,3 +60,19 @@ mentions out "ranked by the mean of the validation losses"
 sed -i '/recipe b/,$s/third.txt/own.txt/' rows.mdl
 expect 0 "$MDL" ablate rows.mdl recipe=a,b --steps 2
 mentions out "different data"
+
+# In a directory whose name no table of sources can hold, the run's text is one all the same.
+mkdir $'a\tb'
+cp own.txt third.txt $'a\tb'
+sed -n '1,/^recipe a/p' rows.mdl > $'a\tb/table.mdl'
+cat >> $'a\tb/table.mdl' << 'EOF'
+  model small();
+  data text("own.txt", tokenizer = bytes);
+  validation text("third.txt", tokenizer = bytes);
+  batch = 4; seq = 32; optimizer adamw(lr = 1e-3);
+}
+EOF
+cd $'a\tb'
+train table.mdl --out table --steps 2
+expect 0 "$MDLC" check table/resolved.mdl
+train table.mdl --out table --steps 3 --resume
