@@ -398,8 +398,7 @@ static void infer_nodes(SamplesTable *t, const NodeList *nodes, const Samples *g
   }
 }
 
-// Which axis has the samples: as data feeds `tokens` (runtime/feed.c), rows come first where no axis is called batch.
-static AxisId find_rows(const Graph *graph) {
+AxisId samples_rows(const Graph *graph) {
   AxisId rows = -1;
   for (int i = 0; i < graph->nodes.count && rows < 0; i++) {
     const Node *node = graph_node(graph, i);
@@ -419,7 +418,7 @@ SamplesTable *samples_infer(Arena *arena, const Graph *graph, int slots, bool nu
       .arena = arena, .graph = graph, .slots = slots, .numbered = numbered, .count = graph->values.count};
   t->values = ARENA_ARRAY(arena, Samples, t->count + 1);
   t->cut = ARENA_ARRAY(arena, bool, graph->axes.count + 1);
-  t->rows = find_rows(graph);
+  t->rows = samples_rows(graph);
   for (int i = 0; i < graph->axes.count; i++) {
     const Axis *axis = &graph->axes.at[i];
     t->cut[i] = slots > 1 ? axis->size != axis->global : i == t->rows || axis->name == name_of(graph->names, "batch");

@@ -36,6 +36,10 @@ typedef struct SamplesTable {
   int count;        // of them
 } SamplesTable;
 
+// Which axis has the samples, or -1: as data feeds `tokens` (runtime/feed.c), rows come first where no axis is called
+// batch.
+AxisId samples_rows(const Graph *graph);
+
 // Infers the kind of every value of the top region. Of a graph with more than one microbatch axes are as long as in one
 // of them, and Axis.global says how long they are in all. `given` (NULL: none): kinds of inputs, by value.
 SamplesTable *samples_infer(Arena *arena, const Graph *graph, int slots, bool numbered, const Samples *given);

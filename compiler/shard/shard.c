@@ -223,6 +223,9 @@ void shard_with(Shard *s, NodeId id, uint32_t partial) {
     }
   }
   shard_ring(s, id, &loops);
+  if (node->op == OP_LIMIT) {
+    shard_check_limit(s, node, &loops);
+  }
   shard_say_why(s, node);
   for (int m = 0; m < GRAPH_MAX_MESH; m++) {
     s->wish.rule[m] = loops.axis[m] >= 0 ? loops.cause.rule[m] : NULL;
@@ -500,6 +503,7 @@ bool pass_shard(Compilation *c) {
   count_uses(&s);
   shard_hold_unread(&s);
   shard_owners_find(&s);
+  shard_rows_find(&s);
   shard_region(&s, 0);
   graph->region = 0;
   graph->backward = false;

@@ -59,6 +59,10 @@ typedef struct Shard {
   int early_limit;  // of those nodes
   int *ends;        // by value of that graph: the owner whose products all that is made of it ends in (shard_owned.c)
   int ends_limit;   // of those values
+  AxisId rows;      // that of samples (samples.h), or -1
+  bool *of_rows;    // by axis: what it is renamed to, or is the major part of, as of tokens of all samples in a row
+  bool *has_rows;   // by axis: some part of it is of them
+  int rows_limit;   // of those axes
   bool saved;       // what the forward gathered is there in the backward
   Name why;         // of the collectives that are added
   Cause wish;       // and the rules that ask for them
@@ -118,6 +122,9 @@ bool shard_passes(Shard *s, const Node *node, int mesh);  // may a partial opera
 uint8_t shard_partial_kind(const Node *node);             // what it is then: 1 + ReduceKind
 
 // shard_owned.c
+void shard_rows_find(Shard *s);  // before the walk
+// Do ranks that share the samples count their own choices for a capacity? Notes it where they do not.
+void shard_check_limit(Shard *s, const Node *node, const Loops *loops);
 void shard_owners_find(Shard *s);                // before the walk
 int shard_owner_of(Shard *s, const Node *node);  // that its index stands for, or 0
 // The owner that its result has over this mesh axis, or 0. `passing`: that over those ahead of it.

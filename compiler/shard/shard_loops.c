@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "compiler/ir/attention.h"
+#include "compiler/ir/samples.h"
 #include "compiler/shard/shard.h"
 
 // --- loop axes ---
@@ -133,6 +134,85 @@ static AxisId by_pack(Shard *s, const Node *node, int mesh) {
   return pack && pack->param >> mesh & 1 ? node->axis : -1;
 }
 
+// Of what an axis is made of by a rename, a merge or a split. `major`: only that which keeps parts of samples together.
+static bool made_of_rows(const Shard *s, const Node *node, bool major) {
+  const bool *of = major ? s->of_rows : s->has_rows;
+  bool made = node->op != OP_MERGE && of[node->axis];
+  for (int i = 0; node->op == OP_MERGE && i < (major ? 1 : node->axes.count); i++) {
+    made = made || of[node->axes.axis[i]];
+  }
+  return made;
+}
+
+static void note_rows(Shard *s, RegionId region) {
+  const NodeList *nodes = &s->graph->regions.at[region].nodes;
+  for (int i = 0; i < nodes->count; i++) {
+    const Node *node = graph_node(s->graph, nodes->at[i]);
+    const bool splits = node->op == OP_SPLIT;
+    if (splits || node->op == OP_RENAME || node->op == OP_MERGE) {
+      const bool major = made_of_rows(s, node, true), some = made_of_rows(s, node, false);
+      s->of_rows[splits ? node->axes.axis[0] : node->axis2] |= major;
+      for (int j = 0; j < (splits ? node->axes.count : 1); j++) {
+        s->has_rows[splits ? node->axes.axis[j] : node->axis2] |= some;
+      }
+    }
+    if (node->region >= 0) {
+      note_rows(s, node->region);
+    }
+  }
+}
+
+void shard_rows_find(Shard *s) {
+  s->rows = samples_rows(s->graph);
+  s->rows_limit = s->graph->axes.count;
+  s->of_rows = ARENA_ARRAY(s->graph->arena, bool, s->rows_limit + 1);
+  s->has_rows = ARENA_ARRAY(s->graph->arena, bool, s->rows_limit + 1);
+  if (s->rows >= 0) {
+    s->of_rows[s->rows] = s->has_rows[s->rows] = true;
+    note_rows(s, 0);
+  }
+}
+
+// The axis of these that rules cut over the mesh axis, or -1. What rules say of samples they say of the axis that
+// stands in their place, if no rule that weighs more is for another one.
+static AxisId ruled(Shard *s, SelectorPlace place, Shape axes, int mesh, const LayoutRule **rule) {
+  AxisId instead = -1;
+  for (int i = 0; i < axes.count && !shape_has(&axes, s->rows); i++) {
+    const AxisId axis = axes.axis[i];
+    instead = axis < s->rows_limit && s->of_rows[axis] ? axis : instead;
+  }
+  const Shape rows = instead >= 0 ? shape_of(s->rows) : (Shape){0};
+  const Shape all = shape_union(axes, &rows);
+  AxisId axis = mapping_axis(s->mapping, place, &axes, mesh, rule);  // a rule of its own is one that cuts
+  if (instead >= 0 && axis != instead) {
+    axis = mapping_axis(s->mapping, place, &all, mesh, rule);
+  }
+  return instead >= 0 && axis == s->rows ? instead : axis;
+}
+
+void shard_check_limit(Shard *s, const Node *node, const Loops *loops) {
+  const Shape positions = graph_shape(s->graph, node->operands[0]), rows = shape_of(s->rows);
+  bool samples = false;
+  for (int i = 0; i < positions.count; i++) {
+    samples = samples || (positions.axis[i] < s->rows_limit && s->has_rows[positions.axis[i]]);
+  }
+  for (int m = 0; samples && m < s->mapping->count; m++) {
+    if (!(s->mapping->active >> m & 1) || loops->axis[m] >= 0 ||
+        mapping_axis(s->mapping, selector_place(s->graph, node), &rows, m, NULL) != s->rows) {
+      continue;
+    }
+    Diagnostic *note = diag_note(s->graph->diag, E037, node->span,
+                                 "the capacity counts here what all ranks of '%s' choose together, and not each for "
+                                 "itself as microbatches do",
+                                 mapping_names(s->mapping, 1u << m));
+    diag_help(s->graph->diag, note,
+              "'%s' is cut over it, and no axis of these positions is; let theirs begin with it, as in `x[(%s, seq) -> "
+              "tokens]`, or cut one by a rule",
+              s->graph->axes.at[s->rows].name, s->graph->axes.at[s->rows].name);
+    return;
+  }
+}
+
 AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   const LayoutRule **rule = &loops->cause.rule[mesh];
   const Loops *source = node->source >= 0 ? shard_loops_of(s, node->source) : NULL;
@@ -150,16 +230,18 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   }
   SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
-  AxisId axis = mapping_axis(s->mapping, place, &contracted, mesh, rule);
+  AxisId axis = ruled(s, place, contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }
   if (axis >= 0) {
     check_blocks(s, node, loops, axis, mesh);
   }
-  axis = mapping_axis(s->mapping, place, &result, mesh, rule);
+  axis = ruled(s, place, result, mesh, rule);
   if (axis >= 0) {
     check_blocks(s, node, loops, axis, mesh);
+  }
+  if (axis >= 0 && *rule && s->graph->axes.at[axis].name == (*rule)->axis) {
     shard_check_size(s, *rule, axis, cut_before(loops, axis, mesh) | 1u << mesh, mesh);
   }
   if (may_loop(s, node, loops, axis, mesh)) {
