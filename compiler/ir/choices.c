@@ -47,12 +47,23 @@ static bool is_of_positions(const Choices *choices, ValueId value, int choice) {
   return shape_common(shape, &positions).count > 0;
 }
 
+static bool is_zero(const Node *node) {
+  return node && ((node->op == OP_CONST && !(node->number < 0) && !(node->number > 0)) ||
+                  (node->op == OP_INTEGER && node->integer == 0));
+}
+
+bool choices_zero(const Choices *choices, ValueId value) {
+  const Node *node = graph_producer(choices->graph, value);
+  bool zero = is_zero(node);
+  for (int i = 0; node && op_bilinear(node->op) && i < 2; i++) {
+    zero = zero || is_zero(graph_producer(choices->graph, node->operands[i]));
+  }
+  return zero;
+}
+
 // Of an operand: what is made of no choice may be any number.
 static PaddingContent content_of(const Choices *choices, ValueId value, MadeOf made) {
-  const Node *node = made.choice ? NULL : graph_producer(choices->graph, value);
-  const bool zero = node && ((node->op == OP_CONST && !(node->number < 0) && !(node->number > 0)) ||
-                             (node->op == OP_INTEGER && node->integer == 0));
-  return made.choice ? made.content : zero ? PADDING_ZERO : PADDING_FINITE;
+  return made.choice ? made.content : choices_zero(choices, value) ? PADDING_ZERO : PADDING_FINITE;
 }
 
 // Is it that the choice is not left out?
@@ -158,12 +169,32 @@ MadeOf choices_infer(const Choices *choices, const Node *node, const MadeOf *ope
   return (MadeOf){choice, result_of(choices, node, position, contents)};
 }
 
+static void note_all(Choices *choices, RegionId region);
+
+// A composite makes what its body does.
+static void note_composite(Choices *choices, const Node *node) {
+  const Region *body = &choices->graph->regions.at[node->region];
+  for (int i = 0; i < body->parameters.count; i++) {
+    put(choices, body->parameters.at[i], choices_of(choices, node->operands[i]));
+  }
+  note_all(choices, node->region);
+  for (int i = 0; i < node->result_count; i++) {
+    const MadeOf made = choices_of(choices, body->results.at[i]);
+    const bool real = map_get_or(&choices->real, (uint64_t)(node->first_result + i), 0) != 0;
+    put(choices, node->first_result + i, real ? (MadeOf){0} : made);
+  }
+}
+
 void choices_note(Choices *choices, const Node *node) {
   MadeOf *operands = ARENA_ARRAY(choices->arena, MadeOf, node->operand_count + 1);
   bool any = false;
   for (int i = 0; i < node->operand_count; i++) {
     operands[i] = choices_of(choices, node->operands[i]);
     any = any || operands[i].choice;
+  }
+  if (any && node->op == OP_COMPOSITE) {
+    note_composite(choices, node);
+    return;
   }
   const MadeOf made = any ? choices_infer(choices, node, operands) : (MadeOf){0};
   if (made.choice) {
@@ -176,7 +207,7 @@ static void note_all(Choices *choices, RegionId region) {
   for (int i = 0; i < nodes->count; i++) {
     const Node *node = graph_node(choices->graph, nodes->at[i]);
     choices_note(choices, node);
-    if (op_body(node->op)) {
+    if (op_body(node->op) && node->op != OP_COMPOSITE) {
       note_all(choices, node->region);
     }
   }
@@ -186,7 +217,8 @@ static void note_all(Choices *choices, RegionId region) {
 static bool leaves_out(const Choices *choices, const Node *node, int choice) {
   const bool indexes =
       op_indexes(node->op) && node->operands[node->operand_count - 1] == choices->limited.at[choice - 1];
-  return indexes || (node->result_count == 1 && choices_of(choices, node->first_result).choice == choice);
+  const bool one = node->result_count == 1 || node->op == OP_COMPOSITE;
+  return indexes || (one && choices_of(choices, node->first_result).choice == choice);
 }
 
 // Notes the values of a region whose numbers are read where the choice is left out: what is not 0 there is real, as a

@@ -33,6 +33,8 @@ MadeOf choices_of(const Choices *choices, ValueId value);
 bool choices_full(const Choices *choices, ValueId value, int choice);
 bool choices_apart(const Choices *choices, const Node *node, int choice);
 
+bool choices_zero(const Choices *choices, ValueId value);  // is it the constant 0, or a product with it?
+
 // Is it surely a number above 0 where its choice is left out? Of what is made of none, everywhere.
 bool choices_positive(const Choices *choices, ValueId value);
 

@@ -7,30 +7,9 @@
 // value, 0) instead. What may have a pole at 0, such as a quotient, a root or a logarithm, is given 1 where its operand
 // is 0 since a choice, or all choices that it is made of, are left out, and is 0 for who reads it. So the graph itself
 // says what every layout computes, and gradients follow from it.
-#include "compiler/rewrite/limit.h"
-
 #include <string.h>
 
-#include "compiler/ir/choices.h"
-
-typedef struct {
-  Compilation *c;
-  Graph *graph;
-  const LimitedIndices *indices;
-  Choices choices;
-  Map kept;                // choice to the condition that it is not left out
-  Map masked;              // value to what is 0 where its choice is left out
-  Map by_index;            // value and choice to whether it is of the index alone
-  Map remade;              // value and choice to the same by the limited index
-  Map poles;               // value and choice to whether it has poles
-  Map ones;                // value to what is 1 where its choice, or all that it is made of, is left out
-  Map empty;               // value of no choice to whether it is 0 where all choices that it is made of are left out
-  Map alive;               // value of no choice to the condition without which it is 0; -1: there is none
-  Map any_of;              // condition of any of many positions to that of each
-  Map without;             // result that had a pole there to what is 0 instead
-  ARRAY(ValueList) given;  // by choice: what its products so far are given, and is to be noted
-  Map feeds;               // value and choice: those of which that is made
-} Ends;
+#include "compiler/rewrite/limit_ends.h"
 
 static const LimitedIndex *index_of(const Ends *e, int choice) {
   return &e->indices->at[choice - 1];
@@ -38,7 +17,7 @@ static const LimitedIndex *index_of(const Ends *e, int choice) {
 
 // --- zeros ---
 
-static ValueId kept(Ends *e, int choice) {
+ValueId limit_kept(Ends *e, int choice) {
   int64_t known;
   if (!map_get(&e->kept, (uint64_t)choice, &known)) {
     known = graph_op2(e->graph, OP_LESS_EQUAL, graph_integer(e->graph, 0), index_of(e, choice)->limited);
@@ -48,10 +27,10 @@ static ValueId kept(Ends *e, int choice) {
   return (ValueId)known;
 }
 
-static ValueId where_kept(Ends *e, int choice, ValueId value, int64_t otherwise) {
+ValueId limit_where_kept(Ends *e, int choice, ValueId value, int64_t otherwise) {
   Graph *graph = e->graph;
   const Value from = *graph_value(graph, value);
-  const ValueId condition = kept(e, choice);
+  const ValueId condition = limit_kept(e, choice);
   if (from.type == TYPE_BOOL) {
     return graph_op2(graph, OP_AND, condition, value);
   }
@@ -69,7 +48,7 @@ static ValueId masked(Ends *e, ValueId value) {
   Graph *graph = e->graph;
   const Value from = *graph_value(graph, value);
   graph_follow(graph, graph_producer(graph, value));
-  ValueId zero = where_kept(e, made.choice, value, 0);
+  ValueId zero = limit_where_kept(e, made.choice, value, 0);
   if (from.type == TYPE_INDEX) {
     choices_note(&e->choices, graph_producer(graph, zero));
     zero = graph_add1(graph, OP_AS_INDEX, (NodeInit){NODE_INIT, .axis = from.bound}, zero);
@@ -145,7 +124,7 @@ static ValueId remade(Ends *e, ValueId value, int choice);
 
 static ValueId remade_index(Ends *e, ValueId value, int choice) {
   const bool same = limit_is_same(e->graph, index_of(e, choice)->index, value);
-  const ValueId made = same ? index_of(e, choice)->limited : where_kept(e, choice, value, -1);
+  const ValueId made = same ? index_of(e, choice)->limited : limit_where_kept(e, choice, value, -1);
   if (!same) {
     choices_note(&e->choices, graph_producer(e->graph, made));
   }
@@ -184,12 +163,6 @@ static ValueId remade(Ends *e, ValueId value, int choice) {
   return (ValueId)known;
 }
 
-// Is its value or its slope perhaps infinite where this operand is 0?
-static bool is_pole(const Node *node, int operand) {
-  const bool diverges = op_padding_diverges(node->op) || op_steep(node->op);
-  return op_elementwise(node->op) && diverges && !op_linear_in(node->op, operand);
-}
-
 // Has what is made of the index poles? A lookup by the limited index may be 0.
 static bool has_poles(Ends *e, ValueId value, int choice) {
   const uint64_t key[] = {(uint64_t)value, (uint64_t)choice};
@@ -202,7 +175,7 @@ static bool has_poles(Ends *e, ValueId value, int choice) {
     known = false;
     for (int i = 0; i < node->operand_count && !known; i++) {
       const ValueId operand = node->operands[i];
-      known = (is_pole(node, i) && choices_full(&e->choices, operand, choice)) || has_poles(e, operand, choice);
+      known = (limit_is_pole(node, i) && choices_full(&e->choices, operand, choice)) || has_poles(e, operand, choice);
     }
     map_put_bytes(&e->poles, key, sizeof key, known);
   }
@@ -249,7 +222,7 @@ static bool take_in(Ends *e, NodeId id, const MadeOf *operands, int choice) {
     ValueId made = of_index[i] && !poles ? remade(e, operand, choice) : operand;
     // Else it is made of other choices of the token, too.
     if (of_index[i] && choices_of(&e->choices, made).choice != choice) {
-      made = where_kept(e, choice, operand, 0);
+      made = limit_where_kept(e, choice, operand, 0);
       choices_note(&e->choices, graph_producer(e->graph, made));
     }
     graph_node(e->graph, id)->operands[i] = made;
@@ -275,158 +248,6 @@ static bool mask_any(Ends *e, NodeId id, const MadeOf *operands) {
   return beside && any;
 }
 
-// --- poles ---
-
-static ValueId any_along(Ends *e, ValueId condition, Shape along) {
-  Graph *graph = e->graph;
-  const Shape shape = graph_shape(graph, condition), over = shape_common(shape, &along);
-  if (over.count == 0) {
-    return condition;
-  }
-  const ValueId one = graph_op3(graph, OP_WHERE, condition, graph_real(graph, 1), graph_real(graph, 0));
-  const ValueId count = graph_add1(graph, OP_SUM, (NodeInit){NODE_INIT, .axes = over}, one);
-  const ValueId any = graph_op2(graph, OP_LESS, graph_real(graph, 0), count);
-  map_put(&e->any_of, (uint64_t)any, condition);
-  return any;
-}
-
-// Is the first one that any position of the second holds, so that where the second holds it does?
-static bool follows(const Ends *e, int64_t any, int64_t condition) {
-  while (any >= 0 && any != condition) {
-    any = map_get_or(&e->any_of, (uint64_t)any, -1);
-  }
-  return any == condition;
-}
-
-static int64_t both(Ends *e, int64_t a, int64_t b) {
-  return follows(e, a, b) ? b : follows(e, b, a) ? a : graph_op2(e->graph, OP_AND, (ValueId)a, (ValueId)b);
-}
-
-static int64_t either(Ends *e, int64_t a, int64_t b) {
-  return follows(e, a, b) ? a : follows(e, b, a) ? b : graph_op2(e->graph, OP_OR, (ValueId)a, (ValueId)b);
-}
-
-static bool is_walked(const Node *node) {
-  return node && node->operand_count > 0 && node->operand_count <= 3 && node->result_count == 1 && !op_body(node->op) &&
-         !op_chosen(node->op) && !op_indexes(node->op);
-}
-
-// Is it 0 where all choices that it is made of are left out?
-static bool is_empty(Ends *e, ValueId value) {
-  const MadeOf made = choices_of(&e->choices, value);
-  const Node *node = graph_producer(e->graph, value);
-  int64_t known;
-  if (made.choice || !is_walked(node)) {
-    return made.choice && made.content == PADDING_ZERO;
-  }
-  if (!map_get(&e->empty, (uint64_t)value, &known)) {
-    PaddingContent contents[3] = {PADDING_FINITE, PADDING_FINITE, PADDING_FINITE};
-    bool any = false;
-    for (int i = 0; i < node->operand_count; i++) {
-      contents[i] = is_empty(e, node->operands[i]) ? PADDING_ZERO : PADDING_FINITE;
-      any = any || contents[i] == PADDING_ZERO;
-    }
-    known = op_bilinear(node->op)                           ? any
-            : op_linear(node->op) || op_reduction(node->op) ? contents[0] == PADDING_ZERO
-            : op_elementwise(node->op) && !op_padding_diverges(node->op) && any
-                ? op_padding(node->op)->content(e->graph, node, -1, contents) == PADDING_ZERO
-                : false;
-    map_put(&e->empty, (uint64_t)value, known);
-  }
-  return known != 0;
-}
-
-static int64_t alive(Ends *e, ValueId value);
-
-// Of an empty value of a node: what of its operands is not 0. A product is 0 where one of them is; whatever else is so
-// where all are, and if of one of these nobody knows where, nobody knows of the whole.
-static int64_t alive_of_operands(Ends *e, const Node *node) {
-  const bool product = op_bilinear(node->op), first = op_linear(node->op) || op_reduction(node->op);
-  const ValueId value = node->first_result;
-  int64_t found = -1;
-  for (int i = 0; i < (first ? 1 : node->operand_count); i++) {
-    const bool empty = is_empty(e, node->operands[i]);
-    const int64_t one = empty ? alive(e, node->operands[i]) : -1;
-    if (empty && one < 0 && !product) {
-      return -1;
-    }
-    found = one < 0 ? found : found < 0 ? one : product ? both(e, found, one) : either(e, found, one);
-  }
-  const bool sums = !op_elementwise(node->op) && (product || op_reduction(node->op));
-  found = found >= 0 && sums ? any_along(e, (ValueId)found, node->axes) : found;
-  const Shape own = found >= 0 ? graph_shape(e->graph, (ValueId)found) : (Shape){0};
-  const Shape result = graph_shape(e->graph, value);
-  const bool moved =
-      !op_elementwise(node->op) && !sums &&
-      (shape_has(&own, node->axis) || shape_has(&own, node->axis2) || shape_common(own, &node->axes).count > 0);
-  return !moved && shape_contains(&result, &own) ? found : -1;
-}
-
-// A product with what an index chooses is 0 where that is left out, and where all that is multiplied is.
-static int64_t alive_of_chosen(Ends *e, const Node *node, int choice) {
-  const Shape summed = node->axes;
-  const ValueId own = kept(e, choice);
-  const int64_t given = alive(e, node->operands[0]);
-  return given < 0 ? own : both(e, own, any_along(e, (ValueId)given, summed));
-}
-
-// The condition without which a value is 0 since choices that it is made of are left out; -1: it is none of that.
-static int64_t alive(Ends *e, ValueId value) {
-  const MadeOf made = choices_of(&e->choices, value);
-  int64_t known;
-  if (map_get(&e->alive, (uint64_t)value, &known) || !is_empty(e, value)) {
-    return map_get_or(&e->alive, (uint64_t)value, -1);
-  }
-  const Node *node = graph_producer(e->graph, value);
-  known = made.choice && op_chosen(node->op) ? alive_of_chosen(e, node, made.choice)
-          : is_walked(node)                  ? alive_of_operands(e, node)
-                                             : -1;
-  known = known < 0 && made.choice ? kept(e, made.choice) : known;
-  map_put(&e->alive, (uint64_t)value, known);
-  return known;
-}
-
-// What is 1 where it would be 0 since choices are left out.
-static ValueId one_without(Ends *e, ValueId value, int choice, int64_t condition) {
-  Graph *graph = e->graph;
-  int64_t one;
-  if (!map_get(&e->ones, (uint64_t)value, &one)) {
-    one = choice && condition == kept(e, choice)
-              ? where_kept(e, choice, value, 1)
-              : graph_op3(graph, OP_WHERE, (ValueId)condition, value, graph_real(graph, 1));
-    choices_note(&e->choices, graph_producer(graph, (ValueId)one));
-    map_put(&e->ones, (uint64_t)value, one);
-  }
-  return (ValueId)one;
-}
-
-// What may have a pole at 0, as a quotient or a root does, is given ones: else a gradient of what stands beside the
-// choice, here or before, would be 0 times what is no number. The result is 0 there: of a choice it is masked where it
-// is read as more, and else here; the condition is returned then, or -1.
-static int64_t leave_poles(Ends *e, NodeId id, const MadeOf *operands, int choice) {
-  int64_t without = -1;
-  for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
-    const Node *node = graph_node(e->graph, id);
-    const ValueId operand = node->operands[i];
-    if (!is_pole(node, i) || !element_type_floating(graph_value(e->graph, operand)->type) ||
-        (operands[i].choice == choice && choices_positive(&e->choices, operand))) {
-      continue;
-    }
-    graph_follow(e->graph, node);
-    const int64_t zero = alive(e, operand);
-    const int64_t condition = zero < 0 && operands[i].choice ? kept(e, operands[i].choice) : zero;
-    if (condition < 0) {
-      continue;
-    }
-    const ValueId one = one_without(e, operand, operands[i].choice, condition);
-    graph_node(e->graph, id)->operands[i] = one;
-    if (!choice || condition != kept(e, choice)) {
-      without = without < 0 ? condition : both(e, without, condition);
-    }
-  }
-  return without;
-}
-
 // What a product is made of, but for factors of the whole product, which may stand in front of it or behind.
 static ValueId without_weights(const Graph *graph, const Node *product) {
   ValueId value = product->operands[0];
@@ -443,6 +264,22 @@ static ValueId without_weights(const Graph *graph, const Node *product) {
   return value;
 }
 
+// A composite, such as attention with queries that are made of a choice, makes of it what its body does. What may be no
+// number there is 0 before: a gradient of what stands beside it is 0 times that.
+static void visit_composite(Ends *e, NodeId id) {
+  const Node *node = graph_node(e->graph, id);
+  choices_note(&e->choices, node);
+  const int choice = choices_of(&e->choices, node->first_result).choice;
+  graph_follow(e->graph, node);
+  for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
+    const ValueId operand = graph_node(e->graph, id)->operands[i];
+    const MadeOf made = choices_of(&e->choices, operand);
+    const ValueId read = made.choice == choice && made.content != PADDING_ANY ? operand : masked(e, operand);
+    graph_node(e->graph, id)->operands[i] = read;
+  }
+  choices_note(&e->choices, graph_node(e->graph, id));
+}
+
 // The condition without which its result is to be 0; -1: it is what it is.
 static int64_t visit(Ends *e, NodeId id) {
   const Node *node = graph_node(e->graph, id);
@@ -452,6 +289,10 @@ static int64_t visit(Ends *e, NodeId id) {
   for (int i = 0; i < node->operand_count; i++) {
     const int64_t zero = map_get_or(&e->without, (uint64_t)node->operands[i], -1);
     graph_node(e->graph, id)->operands[i] = zero >= 0 ? (ValueId)zero : node->operands[i];
+  }
+  if (node->op == OP_COMPOSITE) {
+    visit_composite(e, id);
+    return -1;
   }
   read_operands(e, node, operands);
   const int choice = first_choice(node, operands);
@@ -466,7 +307,7 @@ static int64_t visit(Ends *e, NodeId id) {
   memcpy(guarded, graph_node(e->graph, id)->operands,
          sizeof *guarded * (size_t)graph_node(e->graph, id)->operand_count);
   if (op_elementwise(graph_node(e->graph, id)->op)) {
-    without = leave_poles(e, id, operands, made.choice);
+    without = limit_leave_poles(e, id, operands, made.choice);
     read_operands(e, graph_node(e->graph, id), operands);
   }
   for (int i = 0; i < graph_node(e->graph, id)->operand_count; i++) {
@@ -481,23 +322,6 @@ static int64_t visit(Ends *e, NodeId id) {
   }
   choices_note(&e->choices, node);
   return without;
-}
-
-// A result that had a pole is 0 for who reads it, where what it is made of is left out.
-static void zero_without(Ends *e, NodeId id, ValueId condition) {
-  Graph *graph = e->graph;
-  const ValueId value = graph_node(graph, id)->first_result;
-  const Value from = *graph_value(graph, value);
-  graph_follow(graph, graph_node(graph, id));
-  const ValueId zero = graph_op3(graph, OP_WHERE, condition, value, graph_real(graph, 0));
-  graph_value(graph, zero)->name = from.name;
-  graph_value(graph, zero)->path = from.path;
-  choices_note(&e->choices, graph_producer(graph, zero));
-  map_put(&e->without, (uint64_t)value, zero);
-  const int64_t own = alive(e, value), choice = choices_of(&e->choices, value).choice;
-  const int64_t also = own < 0 && choice ? kept(e, (int)choice) : own;  // a quotient is 0 where what it divides is
-  map_put(&e->alive, (uint64_t)zero, also < 0 ? condition : both(e, also, condition));
-  map_put(&e->empty, (uint64_t)zero, true);
 }
 
 // Who compares values sees the 0, as ranks have it that share the places, and not what is never read.
@@ -516,8 +340,8 @@ void limit_choices(Compilation *c, const LimitedIndices *indices) {
     choices_add(&e.choices, indices->at[i].limited);
     array_push(c->arena, &e.given, (ValueList){0});
   }
-  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds,  &e.poles,
-                       &e.ones, &e.empty,  &e.alive,    &e.any_of, &e.without};
+  Map *const maps[] = {&e.kept, &e.masked, &e.by_index, &e.remade, &e.feeds,   &e.poles,
+                       &e.ones, &e.empty,  &e.alive,    &e.any_of, &e.without, &e.numbers};
   for (size_t i = 0; i < sizeof maps / sizeof *maps; i++) {
     *maps[i] = map_create(c->arena);
   }
@@ -527,7 +351,7 @@ void limit_choices(Compilation *c, const LimitedIndices *indices) {
     const int64_t without = visit(&e, old.at[i]);
     array_push(graph->arena, &graph->regions.at[0].nodes, old.at[i]);
     if (without >= 0) {
-      zero_without(&e, old.at[i], (ValueId)without);
+      limit_zero_without(&e, old.at[i], (ValueId)without);
     }
     show(&e, graph_node(graph, old.at[i]));
   }

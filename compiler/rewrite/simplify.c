@@ -1,4 +1,6 @@
 // simplify.c: folds constants, merges equal operations, removes dead ones. Order of nodes is kept.
+#include "compiler/rewrite/simplify.h"
+
 //
 // Products with chosen matrices: choose.c. Needs nothing; keeps everything. `stop` disappears once gradients exist.
 // Copies that the recompute pass made are never merged.
@@ -176,6 +178,11 @@ static bool fold_unary_constant(Op op, double a, double *out) {
     default:
       return false;
   }
+}
+
+bool simplify_number(Op op, const double *operands, int count, double *out) {
+  return count == 1 ? fold_unary_constant(op, operands[0], out)
+                    : count == 2 && fold_pair(op, operands[0], operands[1], out);
 }
 
 // An operation on values that are only repeated: do it once, then repeat the result.
