@@ -256,41 +256,6 @@ static void test_left_out_is_of_a_rank(void **state) {
   }
 }
 
-// What is looked up by the index before it is limited stands in a quotient with the products, in plans as they are
-// trained: no index but the limited one owns what ranks make.
-static void test_limited_index_owns(void **state) {
-  (void)state;
-  static const char text[] =
-      "import std.nn; model m {\n"
-      "  axis batch, seq, vocab = 7, embed = 8, wide = 6, experts = 4, choice = 2;\n"
-      "  input tokens, targets: index(vocab)[batch, seq];\n"
-      "  param table: [vocab, embed] ~ normal(0.7);  x = table[tokens];\n"
-      "  param up: [experts | embed ; wide] ~ normal(0.6);\n"
-      "  param down: [experts | wide ; embed] ~ normal(0.6);\n"
-      "  chance = softmax(linear(x over embed to experts, std = 0.7, name = router) over experts);\n"
-      "  (best, who) = top(chance over experts to choice);\n"
-      "  y = dot(tanh(dot(x, up[who] over embed)), down[who] over wide);\n"
-      "  v = (0.3 + square(mean(x over embed))) / (best / (3 * best + y * best));\n"
-      "  x = x + sum(v * softmax(best over choice) over choice);\n"
-      "  loss = mean(cross_entropy(dot(x, table over embed), targets over vocab)); }\n"
-      "recipe r { model m(); batch = 8; seq = 4; allow E049; optimizer sgd(lr = 0.1); }\n"
-      "layout l { %s capacity = 0.6; }\n";
-  static const char *const layouts[] = {"", "mesh ep = 2; experts -> ep;", "mesh ep = 4; experts -> ep;"};
-  Arena *arena = arena_create();
-  Outcome expected = {0};
-  for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    const CompileOptions options = {.layout = "l", .precision = "fp64", .part_rows = INT64_MAX};
-    LayoutRun *run = layout_compile_text(arena_format(arena, text, layouts[i]), &options);
-    Outcome found = {0};
-    char said[512];
-    outcome_run(run, layouts[i], 3, arena, i == 0 ? &expected : &found);
-    if (i > 0 && !outcome_same(&expected, &found, tolerance, true, said, sizeof said)) {
-      fail_msg("%s: %s", layouts[i], said);
-    }
-  }
-  arena_destroy(arena);
-}
-
 static double output_of(const Outcome *outcome, const char *name) {
   const Tensor *found = outcome_find(outcome, name);
   if (!found) {
@@ -608,7 +573,7 @@ int main(void) {
       cmocka_unit_test(test_one_order_for_an_index),      cmocka_unit_test(test_what_ranks_give),
       cmocka_unit_test(test_capacity_bounds_rows),        cmocka_unit_test(test_nobody_reads_empty_rows),
       cmocka_unit_test(test_empty_rows_are_left_out),     cmocka_unit_test(test_sums_of_choices_are_products),
-      cmocka_unit_test(test_shared_experts_stand_beside), cmocka_unit_test(test_limited_index_owns),
+      cmocka_unit_test(test_shared_experts_stand_beside),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
