@@ -19,6 +19,7 @@
 #include "runtime/generate_chat.h"
 #include "runtime/restore.h"
 #include "runtime/shown.h"
+#include "runtime/trained_of.h"
 #include "runtime/validation.h"
 
 // The run's own data, or all of a file.
@@ -122,7 +123,7 @@ static bool trained_files(const PlanRun *run, const Data *data, Overlap *trained
 // Is the data that the plan names what these weights were trained on? A run that was going on with other data may have
 // been killed before it saved, and files may have been changed since. Of what cannot be opened any longer it is
 // assumed.
-static bool plan_data_holds(const Restored *restored) {
+static bool plan_data_holds(const Restored *restored, const Trained *trained) {
   const CheckpointFacts *facts = &restored->facts;
   const DataOptions options = data_options(restored->set, NULL);
   Data *data = NULL;
@@ -130,7 +131,7 @@ static bool plan_data_holds(const Restored *restored) {
   Error ignored = {0};
   const bool known = data_open(&options, &data, &ignored) && data_fingerprint(data, &print, &ignored);
   data_close(data);
-  return !known || print.data == facts->data_hash || trained_share(&facts->trained, print.data) > 0;
+  return !known || print.data == facts->data_hash || trained_share(trained, print.data) > 0;
 }
 
 // Is what is evaluated on what the run was trained on, the recipe's own sources too, and what it finds by itself still
@@ -142,7 +143,11 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   Overlap trained = {0};
   const char *first;
   int count = 0;
-  if (facts->data_hash == 0 && facts->trained.count == 0) {
+  Trained before = {0};  // of programs before, as far as the run's text knows
+  if (!trained_of_weights(restored->checkpoint, &before, error)) {
+    return false;
+  }
+  if (facts->data_hash == 0 && before.count == 0) {
     return true;
   }
   if (!data_fingerprint(data, &print, error)) {
@@ -151,25 +156,24 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   const bool same = print.data == facts->data_hash;
   bool done = !path || (trained_files(&restored->plan->run, data, &trained, lines, error) &&
                         overlap_count(&trained, data, &count, &first, error));
-  const bool holds = count == 0 || plan_data_holds(restored);
+  const bool holds = count == 0 || plan_data_holds(restored, &before);
   if (done && count > 0 && holds && count < data_parts(data)) {
     buffer_text(lines, "the run was trained on ");
     overlap_said(data, "", count, first, lines);
     buffer_text(lines, " and not on the others\n");
   }
-  const Trained *before = &facts->trained;
   const double part = trained_part(&print, restored->plan->run.validation_fraction);
   bool are[DATA_SETS_MOST] = {false}, held[DATA_SETS_MOST] = {false};
-  result->trained = path && (same || (count > 0 && holds) || trained_share(before, print.data) > 0);
-  done = done && (path || trained_held(before, data, &print, part, held, error));
+  result->trained = path && (same || count > 0 || trained_share(&before, print.data) > 0);
+  done = done && (path || trained_held(&before, data, &print, part, held, error));
   done = done && (path || doubts_sets(data, are, lines, error));
   for (int i = 0; i < DATA_SETS_MOST; i++) {
     result->sets[i].trained = are[i] || held[i];
     result->trained |= are[i] || held[i];
   }
-  result->changed = path ? !holds && !result->trained
-                         : facts->data_hash != 0 &&
-                               (!same || (facts->validation_hash != 0 && print.validation != facts->validation_hash));
+  const bool sources = print.validation != 0 && facts->validation_hash != 0;
+  result->changed = path ? !holds && !same && trained_share(&before, print.data) <= 0
+                         : facts->data_hash != 0 && (!same || (sources && print.validation != facts->validation_hash));
   overlap_free(&trained);
   return done;
 }

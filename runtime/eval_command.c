@@ -150,8 +150,10 @@ static void print_data(Arena *arena, const MdlEvaluation *result) {
   } else {
     printf("data           %s", part);
     plain_put(stdout, result->data);
-    printf("%s%s%s\n", trained_said(arena, ", ", result->trained, result->data),
-           result->changed ? ", which the run's text names" : "", changed);
+    printf("%s\n", result->changed
+                       ? ", of the data that the run's text names; as a whole that is not what these weights "
+                         "were trained on: this may be text that was"
+                       : trained_said(arena, ", ", result->trained, result->data));
   }
 }
 

@@ -229,7 +229,7 @@ typedef struct {
   // It, or one of its files, is what the run was trained on, now or before it went on with other data or another part
   // held out: of `data` but for the part that the run holds out; where it holds one out, of that part.
   bool trained;
-  bool changed;   // the run's data is not what the weights were trained on: it may have text that was
+  bool changed;   // the run's data is not what the weights were trained on, so what was read may, or may not, be
   char unit[48];  // of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per
                   // token and other terms"
   int64_t all_windows;  // of the data, where `batches` is no limit; `windows` of them were read

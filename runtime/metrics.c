@@ -57,7 +57,7 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
       at += length + 1;
       continue;
     }
-    const char *windows = json_string_value(json_object_get(line, "val_windows"));
+    const char *windows = json_string_value(json_object_get(line, "validated_with"));
     MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss"),
                           json_is_number(json_object_get(line, "save_ms")), windows ? strtoull(windows, NULL, 16) : 0};
     point.val_loss = json_is_null(json_object_get(line, "val_loss")) ? INFINITY : point.val_loss;
@@ -135,9 +135,10 @@ void metrics_close(Metrics *metrics) {
   *metrics = (Metrics){.fd = -1};
 }
 
-const char *const metrics_keys[] = {"step",         "loss",      "grad_norm", "lr",           "tokens",  "tokens_per_s",
-                                    "step_ms",      "tflops",    "mfu",       "memory_bytes", "skipped", "save_ms",
-                                    "save_wait_ms", "precision", "val_loss",  "val_windows",  NULL};
+const char *const metrics_keys[] = {"step",           "loss",    "grad_norm",    "lr",        "tokens",
+                                    "tokens_per_s",   "step_ms", "tflops",       "mfu",       "memory_bytes",
+                                    "skipped",        "save_ms", "save_wait_ms", "precision", "val_loss",
+                                    "validated_with", NULL};
 
 int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBERS]) {
   const MetricsNumber all[METRICS_NUMBERS] = {{"step", (double)line->step, 0},
@@ -204,7 +205,7 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   if (!isnan(line->val_loss)) {
     write_number(&text, numbers[last].key, numbers[last].value, numbers[last].places);
     if (line->validated_with != 0) {
-      buffer_format(&text, ",\"val_windows\":\"%016llx\"", (unsigned long long)line->validated_with);
+      buffer_format(&text, ",\"validated_with\":\"%016llx\"", (unsigned long long)line->validated_with);
     }
     write_shown(&text, &line->sets);
     write_shown(&text, &line->validated);

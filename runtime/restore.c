@@ -154,6 +154,7 @@ bool restore_open(Restored *restored, const char *path, const Backend *backend, 
   do {
     done = checkpoint_load(&restored->session, run.checkpoint, false, &restored->facts, error);
   } while (!done && !direct && run_newer(&run));
+  snprintf(restored->checkpoint, sizeof restored->checkpoint, "%s", run.checkpoint);
   return done;
 }
 

@@ -11,6 +11,7 @@ typedef struct {
   Plan *plan;  // of the first stage
   Session session;
   CheckpointFacts facts;
+  char checkpoint[IO_PATH_MAX];
   const char *whole;  // to generate: why every token is made from the whole text again; NULL: keys and values are kept
 } Restored;
 

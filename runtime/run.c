@@ -405,6 +405,21 @@ bool run_has_plan(const Run *run) {
          io_is_file(plan) && io_is_file(text);
 }
 
+bool run_replaces_plan(const Run *run, Error *error) {
+  static const char *const names[] = {"resolved.mdl", "plan.mdlx"};
+  bool done = true;
+  for (int i = 0; i < 2 && done; i++) {
+    char path[IO_PATH_MAX], *text;
+    size_t size;
+    done = run_file(run, names[i], path, error) && io_read_file(path, SIZE_MAX / 4, &text, &size, error);
+    if (done) {
+      done = io_replace_file(NULL, path, text, size, error);
+      free(text);
+    }
+  }
+  return done;
+}
+
 bool run_write_plan(const Run *run, const RunPlan *plan, Error *error) {
   char path[IO_PATH_MAX];
   const char *why = NULL;

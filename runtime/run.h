@@ -85,6 +85,8 @@ typedef struct {
 } RunPlan;
 bool run_plan(Arena *arena, const Run *run, const PlanSet *set, const RunFiles *files, RunPlan *plan, Error *error);
 bool run_has_plan(const Run *run);  // there are both
+// Can they be replaced later? Each is, by itself; an error says why one cannot.
+bool run_replaces_plan(const Run *run, Error *error);
 bool run_write_plan(const Run *run, const RunPlan *plan, Error *error);
 void run_close(Run *run);
 

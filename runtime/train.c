@@ -290,6 +290,15 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
   buffer_free(&path);
 }
 
+// How the run goes on. Without a step it is what it was before: by its name it would go on with its text of then.
+static void say_next(Trainer *t, const char *before) {
+  if (t->plan_due.text) {
+    log_line(&t->log, "          no step was made, and the run is what it was: the same command again goes on");
+  } else {
+    trainer_next(t, before, " --resume");
+  }
+}
+
 bool train_end(Trainer *t, TrainResult *result, Error *error) {
   const bool stops = t->stops && t->line.step < t->steps, early = t->line.step < t->steps && !stops;
   result->interrupted = (early || t->cut) && interrupt_requested();
@@ -299,12 +308,12 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
     if (!trainer_save(t, true, error)) {
       return false;
     }
-    trainer_next(t, "          to go on: mdl train ", " --resume");
+    say_next(t, "          to go on: mdl train ");
   }
   if (!early && result->interrupted) {
     log_line(&t->log, LOG_YELLOW "interrupted after step %lld, before it was evaluated" LOG_PLAIN,
              (long long)t->line.step);
-    trainer_next(t, "          to make up for that: mdl train ", " --resume");
+    say_next(t, "          to make up for that: mdl train ");
   }
   if (t->stops && t->line.step < t->steps) {
     const Patience patience = patience_of(&t->metrics, t->validated_from, t->validated_with);
@@ -328,9 +337,10 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
   if (t->traced > 0 && !trainer_profile(t, error)) {
     return false;
   }
-  // Where no step was made: unless what the newest checkpoint does not know of itself would be lost.
-  const bool keeps = t->by_text && t->line.step == t->began;
-  if (!result->interrupted && !keeps && !trainer_write_plan(t, error)) {
+  // A run that has no step left is given another plan all the same, as one that can be evaluated: of the same data, and
+  // if the newest checkpoint knows by itself what its text said.
+  const bool ended = t->facts.first >= t->steps && t->print.data == t->began_with.data && t->knows_itself;
+  if (ended && !result->interrupted && !(trainer_follow(t, error) && trainer_write_plan(t, error))) {
     return false;
   }
   snprintf(result->path, sizeof result->path, "%s", t->run.path);

@@ -141,6 +141,12 @@ static void log_diagnostics(Trainer *t) {
   }
 }
 
+// Of a run that goes on the plan and the text stay those of its checkpoint until a step is saved.
+static bool begin_plan(Trainer *t, Error *error) {
+  const bool stays = t->began >= 0 && run_has_plan(&t->run);
+  return stays ? run_replaces_plan(&t->run, error) : trainer_write_plan(t, error);
+}
+
 static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   char path[IO_PATH_MAX];
   const TrainOptions *options = t->options;
@@ -171,8 +177,8 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
-      !run_plan(t->arena, &t->run, t->set, &files, &t->plan_due, error) ||
-      ((t->began < 0 || !run_has_plan(&t->run)) && !trainer_write_plan(t, error)) || !trainer_tuning(t, error) ||
+      !run_plan(t->arena, &t->run, t->set, &files, &t->plan_due, error) || !begin_plan(t, error) ||
+      !trainer_tuning(t, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }

@@ -12,7 +12,7 @@
 enum { UNSAVED_MAX = 3 };  // saves that fail in a row
 
 // While a thread saves, it has the paths of the run.
-static bool trainer_follow(Trainer *t, Error *error) {
+bool trainer_follow(Trainer *t, Error *error) {
   bool moved = false;
   const bool done = t->saver.under_way || run_follow(&t->run, &moved, error);
   if (moved) {
@@ -116,6 +116,32 @@ static bool written(Trainer *t, bool *unwritten, bool done, Error *error) {
   return done;
 }
 
+bool trainer_write_plan(Trainer *t, Error *error) {
+  if (t->plan_due.text && !run_write_plan(&t->run, &t->plan_due, error)) {
+    return false;
+  }
+  t->plan_due = (RunPlan){0};
+  return true;
+}
+
+// Plan and text of a run that goes on with others are its own once a step of theirs is saved. Parameters are worth
+// more: where these cannot be written, it is said once, and tried again behind the next save.
+static bool follow_plan(Trainer *t, int64_t step, Error *error) {
+  if (!trainer_made(t, step) || trainer_write_plan(t, error)) {
+    return true;
+  }
+  if (error->status != 1) {
+    return false;
+  }
+  if (!t->plan_unwritten) {
+    log_line(&t->log,
+             LOG_RED "warning   plan and text of the run are still those before: %s; training goes on" LOG_PLAIN,
+             error->text);
+  }
+  t->plan_unwritten = true;
+  return true;
+}
+
 // A save has ended well, after so many seconds of which training waited so many.
 static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, double waited, Error *error) {
   char time[32], apart[64] = "";
@@ -135,7 +161,8 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
     log_line(&t->log, LOG_RED "warning   an older checkpoint stays, and takes space: %s" LOG_PLAIN, facts->stays);
   }
   t->unremoved = facts->stays[0];
-  return written(t, &t->undrawn, trainer_chart(t, error), error) && saved_judge(t, facts, error);
+  return follow_plan(t, facts->step, error) && written(t, &t->undrawn, trainer_chart(t, error), error) &&
+         saved_judge(t, facts, error);
 }
 
 bool trainer_settle(Trainer *t, bool wait, Error *error) {
@@ -194,17 +221,10 @@ static bool save_now(Trainer *t, CheckpointFacts *facts, const CheckpointKeep *k
   return done;
 }
 
-bool trainer_write_plan(Trainer *t, Error *error) {
-  if (t->plan_due.text && !run_write_plan(&t->run, &t->plan_due, error)) {
-    return false;
-  }
-  t->plan_due = (RunPlan){0};
-  return true;
-}
-
-// What a step is trained on counts once one is made.
+// What a step is trained on counts once one is made; so does its text.
 static void facts_of_data(const Trainer *t, CheckpointFacts *facts) {
-  const bool made = t->line.step > t->began;
+  const bool made = trainer_made(t, t->line.step);
+  facts->program_hash = made || t->began < 0 ? trainer_program_hash(t->resolved) : t->began_program;
   facts->data_bytes = made ? data_facts(t->data).bytes : t->began_bytes;
   facts->data_hash = made ? t->print.data : t->began_with.data;
   facts->tokenizer_hash = made ? t->print.tokenizer : t->began_with.tokenizer;
@@ -229,7 +249,6 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .bad_steps = t->bad_steps,
                            .metrics_bytes = t->metrics.bytes,
                            .seed = t->plan->run.seed,
-                           .program_hash = trainer_program_hash(t->resolved),
                            .state_hash = t->plan->state_hash,
                            .validation_hash = t->print.validation,
                            .validated_with = t->validated_with,
@@ -245,7 +264,7 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                                .validated_from = t->validated_from};
   facts_of_data(t, &facts);
   error->status = 0;
-  if (!trainer_follow(t, error) || !trainer_write_plan(t, error)) {
+  if (!trainer_follow(t, error)) {
     return save_failed(t, facts.step, last, error);
   }
   // Parameters are worth more than lines about them.

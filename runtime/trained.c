@@ -7,6 +7,8 @@
 #include <string.h>
 #include <xxhash.h>
 
+enum { WINDOWS_LOOKED_AT = 64 };
+
 static const double SAME_SHARE = 1e-9;  // shares come as fractions of a recipe, and differ by less where they are one
 
 static int find(const Trained *trained, uint64_t data) {
@@ -95,11 +97,15 @@ static bool words_add(const Data *set, int64_t sequence, uint64_t *words, Error 
     return true;
   }
   const size_t size = sizeof(int32_t) * (size_t)(sequence + 1);
+  const int64_t all = facts.validation_windows, looks = all < WINDOWS_LOOKED_AT ? all : WINDOWS_LOOKED_AT;
   int32_t *tokens = malloc(size);
-  int64_t window = 0;
-  const Data *part = data_validation_part(set, &window);
-  const bool done = tokens ? data_validation_window(part, window, tokens, error) : error_set(error, 3, "no memory");
-  *words = done ? XXH3_64bits_withSeed(tokens, size, *words) : *words;
+  bool done = tokens || error_set(error, 3, "no memory");
+  for (int64_t i = 0; done && i < looks; i++) {
+    int64_t window = all / looks * i;
+    const Data *part = data_validation_part(set, &window);
+    done = data_validation_window(part, window, tokens, error);
+    *words = done ? XXH3_64bits_withSeed(tokens, size, *words) : *words;
+  }
   free(tokens);
   return done;
 }

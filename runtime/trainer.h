@@ -37,7 +37,6 @@ struct Trainer {
   const char *resolved;  // the text, with all that was decided, as it finds its data from anywhere; or NULL
   char *before;          // the text, with all that was decided, of the run that is resumed, or NULL
   RunPlan plan_due;      // not written yet, if it has a text: plan and text of a run are those of its newest checkpoint
-  bool by_text;          // what that checkpoint does not know of itself its text says
   Log log;
   Metrics metrics;
   Events events;
@@ -58,6 +57,9 @@ struct Trainer {
   int64_t began;                                    // that step; -1: it goes on from none
   DataPrint began_with;                             // the data that it was trained on there
   int64_t began_bytes;                              // of that data
+  uint64_t began_program;                           // and its text
+  bool knows_itself;                                // that checkpoint: what it was trained on and validated with
+  bool plan_unwritten;                              // what is due could not be written
   uint64_t validated_with;                          // the windows that evaluations read; 0: there are none
   int64_t validated_from;                           // evaluations behind this step read those
   int64_t skipped;                                  // steps whose update was not made
@@ -88,6 +90,12 @@ bool trainer_settle(Trainer *t, bool wait, Error *error);
 // memory for a copy. A save that fails is tried again at the next chance, with a warning: true; the third in a row, and
 // one after which there is no other chance (`last`), is an error.
 bool trainer_save(Trainer *t, bool last, Error *error);
+// Was a step trained here, of those up to this one?
+static inline bool trainer_made(const Trainer *t, int64_t step) {
+  return step > (t->began > 0 ? t->began : 0);
+}
+// Before something is written by the name of the run's directory: it may have been moved.
+bool trainer_follow(Trainer *t, Error *error);
 // Plan and text of the run, if they are due.
 bool trainer_write_plan(Trainer *t, Error *error);
 // Where the data cannot be read any longer, what was trained so far is whole, and is saved.

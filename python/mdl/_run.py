@@ -44,7 +44,7 @@ class Evaluation:
     outputs: Dict[str, float]  # of the text; of vectors each number, as `name.0`
     sets: Tuple[EvaluationSet, ...]  # of validation sources that the recipe names; then `loss` is their mean
     trained: bool  # it is what the run was trained on, or one of its files is
-    changed: bool  # the run's data is not what the weights were trained on: it may have text that was
+    changed: bool  # the run's data is not what the weights were trained on, so what was read may, or may not, be
     unit: str  # of the loss: "nats per token", "a sum over the tokens of a batch", "without a unit", "nats per token and other terms"
 
 

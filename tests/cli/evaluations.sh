@@ -283,7 +283,7 @@ mentions out "validation losses from here on are no continuation of those before
 # A line of metrics that is of other windows is no evaluation of this run, whatever loss it has.
 sed 's/steps = [0-9]*/steps = 2/' before.mdl > lines.mdl
 train lines.mdl --out lines --eval-every 1
-grep -q '"val_windows":"[0-9a-f]\{16\}"' lines/metrics.jsonl || die "lines of metrics do not say their windows"
-sed -i '2s/"val_loss":[^,]*,"val_windows":"[^"]*"/"val_loss":0.5,"val_windows":"0123456789abcdef"/' lines/metrics.jsonl
+grep -q '"validated_with":"[0-9a-f]\{16\}"' lines/metrics.jsonl || die "lines of metrics do not say their windows"
+sed -i '2s/"val_loss":[^,]*,"validated_with":"[^"]*"/"val_loss":0.5,"validated_with":"0123456789abcdef"/' lines/metrics.jsonl
 train lines.mdl --out lines --eval-every 1 --patience 1 --steps 4 --resume
 mentions out "no better than the evaluation of step 1"

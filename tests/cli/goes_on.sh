@@ -11,7 +11,7 @@ says() { grep -q "$1" out || die "$2: $(cat out)"; }
 
 # Without a step, what was evaluated for a run that goes on with other data is none of its data.
 train small.mdl --out unmade --steps 2
-sed -i 's/,"val_loss":[^,]*,"val_windows":"[^"]*"//' unmade/metrics.jsonl
+sed -i 's/,"val_loss":[^,]*,"validated_with":"[^"]*"//' unmade/metrics.jsonl
 train small.mdl --out unmade --steps 2 --resume --data other.txt --keep-best
 mentions out "eval 2" "saved"
 evaluated unmade --data other.txt
@@ -39,9 +39,9 @@ train small.mdl --out killed --steps 2 --resume --set eval_batches=1
 train small.mdl --out replaced --steps 2
 cp third.txt own.txt
 evaluated replaced --data own.txt
-says '"trained":false,"changed":true' "another text in the place of the data is called trained on"
+says '"trained":true,"changed":true' "another text in the place of the data is called held out, or known"
 expect 0 "$MDL" eval replaced --data own.txt
-mentions out "which the run's text names; it is not what these weights were trained on, or was changed since"
+mentions out "of the data that the run's text names; as a whole that is not what these weights were trained on"
 cp "$ROOT/LICENSE" own.txt
 evaluated replaced --data own.txt
 says '"trained":true,"changed":false' "the data of the run is not called trained on"
@@ -76,3 +76,26 @@ cd $'a\tb'
 train table.mdl --out table --steps 2
 expect 0 "$MDLC" check table/resolved.mdl
 train table.mdl --out table --steps 3 --resume
+cd ..
+
+# What a program before saved knows its data alone: its text says what of it was held out, now and of older checkpoints.
+train small.mdl --out past --steps 2
+older past
+train small.mdl --out past --steps 3 --resume --set validation=0.6
+evaluated past/checkpoints/step-00000002
+says '"trained":true' "text that an older checkpoint was trained on is called held out"
+
+# A plan that cannot be replaced is an error ahead of the first step.
+if [ "$(id -u)" != 0 ]; then
+  train small.mdl --out fixed --steps 2
+  chmod 555 fixed
+  expect 1 "$MDL" train small.mdl --out fixed --steps 3 --resume
+  chmod 755 fixed
+fi
+
+# Without a step left, a run is given another plan of its own data, and of no other, with which it could not go on.
+train small.mdl --out left --steps 2
+cp left/resolved.mdl resolved.mdl
+train small.mdl --out left --steps 2 --resume --data other.txt
+cmp -s resolved.mdl left/resolved.mdl || die "the text is of data that no step was trained on"
+expect 0 "$MDL" train left --steps 3 --resume
