@@ -175,6 +175,9 @@ static bool fold_unary_constant(Op op, double a, double *out) {
     case OP_EXP:
       *out = exp(a);
       return true;
+    case OP_ABS:
+      *out = fabs(a);
+      return true;
     default:
       return false;
   }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "compiler/rewrite/scores.h"
+#include "compiler/rewrite/simplify.h"
 
 enum { DEPTH = 32 };
 
@@ -156,7 +157,8 @@ Interval scores_visible(const PositionsOf *at, ValueId made) {
 
 // --- what is surely seen ---
 
-typedef enum { SCORE_UNKNOWN, SCORE_HIDDEN, SCORE_SHOWN } ScoreAt;
+typedef enum { SCORE_UNKNOWN, SCORE_HIDDEN, SCORE_SHOWN, SCORE_OF_DOT } ScoreAt;  // made of the dot product: shown, too
+typedef enum { MAYBE, NO, YES } Truth;
 
 typedef struct {
   const PositionsOf *at;
@@ -164,8 +166,114 @@ typedef struct {
   int64_t distance;
 } Asked;
 
-static bool has(Interval distances, int64_t distance) {
-  return distances.least <= distance && distance <= distances.most;
+static const Node *stripped(const Graph *graph, ValueId *value) {
+  const Node *node = graph_producer(graph, *value);
+  while (node && (node->op == OP_BROADCAST || node->op == OP_STOP || node->op == OP_AS_INDEX)) {
+    *value = node->operands[0];
+    node = graph_producer(graph, *value);
+  }
+  return node;
+}
+
+// Is one of two values of keys what the other one is of queries, as `doc` and `doc[seq -> key]`, or places of both by
+// one formula?
+static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, int depth) {
+  const Graph *graph = at->graph;
+  const Node *x = stripped(graph, &a), *y = stripped(graph, &b);
+  if (!x || !y || depth == 0) {
+    return false;
+  }
+  ValueId of_x = x->op == OP_RENAME ? x->operands[0] : a, of_y = y->op == OP_RENAME ? y->operands[0] : b;
+  stripped(graph, &of_x);
+  stripped(graph, &of_y);
+  if (of_x == of_y) {
+    const Shape shape = graph_shape(graph, a);
+    return a != b || !(shape_has(&shape, at->query) || shape_has(&shape, at->key));
+  }
+  const AxisId of_a = scores_position(graph, x), of_b = scores_position(graph, y);
+  if (of_a >= 0 || of_b >= 0) {
+    return (of_a == at->query && of_b == at->key) || (of_a == at->key && of_b == at->query);
+  }
+  bool same = x->op == y->op && x->operand_count == y->operand_count && x->operand_count <= 2 &&
+              (op_elementwise(x->op) || op_leaf(x->op)) && !op_random(x->op) && x->integer == y->integer &&
+              !(x->number < y->number) && !(x->number > y->number) && x->text == y->text;
+  for (int i = 0; same && i < x->operand_count; i++) {
+    same = mirrors(at, x->operands[i], y->operands[i], depth - 1);
+  }
+  return same && x->operand_count + (x->op == OP_CONST || x->op == OP_INTEGER) > 0;
+}
+
+// A number that follows from the distance.
+static bool number_of_distance(const Asked *asked, ValueId value, int depth, double *number) {
+  const Affine by = affine(asked->at, value, DEPTH);
+  const Node *node = graph_producer(asked->at->graph, value);
+  if (by.known && by.key == -by.query) {
+    *number = (double)(by.key * asked->distance + by.number);
+    return true;
+  }
+  if (!node || depth == 0) {
+    return false;
+  }
+  if (node->op == OP_CONST) {
+    *number = node->number;
+    return true;
+  }
+  if (node->op == OP_TO_REAL || node->op == OP_BROADCAST || node->op == OP_STOP) {
+    return number_of_distance(asked, node->operands[0], depth - 1, number);
+  }
+  double operands[2] = {0, 0};
+  bool known = op_elementwise(node->op) && node->operand_count > 0 && node->operand_count <= 2 &&
+               element_type_floating(graph_value(asked->at->graph, value)->type);
+  for (int i = 0; known && i < node->operand_count; i++) {
+    known = number_of_distance(asked, node->operands[i], depth - 1, &operands[i]);
+  }
+  return known && simplify_number(node->op, operands, node->operand_count, number);
+}
+
+static Truth truth_of(bool truth) {
+  return truth ? YES : NO;
+}
+
+// Whether a condition holds at the distance. What keys and queries have alike, such as the number of their document, is
+// the same for some: who hides others of them hides those before a query as well as those behind.
+static Truth truth_at(const Asked *asked, ValueId value, int depth) {
+  const Node *node = graph_producer(asked->at->graph, value);
+  if (!node || depth == 0) {
+    return MAYBE;
+  }
+  const ValueId *operand = node->operands;
+  const bool joins = node->op == OP_AND || node->op == OP_OR;
+  const Truth a = joins || node->op == OP_NOT ? truth_at(asked, operand[0], depth - 1) : MAYBE;
+  const Truth b = joins ? truth_at(asked, operand[1], depth - 1) : MAYBE;
+  double x, y;
+  switch (node->op) {
+    case OP_NOT:
+      return a == MAYBE ? MAYBE : truth_of(a == NO);
+    case OP_AND:
+      return a == NO || b == NO ? NO : a == YES && b == YES ? YES : MAYBE;
+    case OP_OR:
+      return a == YES || b == YES ? YES : a == NO && b == NO ? NO : MAYBE;
+    case OP_LESS:
+    case OP_LESS_EQUAL:
+    case OP_EQUAL: {
+      const Affine c = sum_of(affine(asked->at, operand[0], DEPTH), affine(asked->at, operand[1], DEPTH), -1);
+      bool known = c.known && c.key == -c.query;
+      x = known ? (double)(c.key * asked->distance + c.number) : 0;
+      y = 0;
+      known = known ||
+              (number_of_distance(asked, operand[0], depth, &x) && number_of_distance(asked, operand[1], depth, &y));
+      const bool mirrored = node->op == OP_EQUAL && mirrors(asked->at, operand[0], operand[1], depth);
+      return !known                 ? (mirrored ? YES : MAYBE)
+             : node->op == OP_LESS  ? truth_of(x < y)
+             : node->op == OP_EQUAL ? truth_of(!(x < y) && !(x > y))
+                                    : truth_of(x <= y);
+    }
+    case OP_BROADCAST:
+    case OP_STOP:
+      return truth_at(asked, operand[0], depth - 1);
+    default:
+      return MAYBE;
+  }
 }
 
 // What is far below other scores weighs next to nothing.
@@ -174,44 +282,74 @@ static ScoreAt number_at(double number) {
   return number <= -LARGE_SCORE ? SCORE_HIDDEN : fabs(number) < FAR ? SCORE_SHOWN : SCORE_UNKNOWN;
 }
 
+static ScoreAt score_at(const Asked *asked, ValueId value, int depth);
+
+// Of two parts, one of which may be made of the dot product.
+static ScoreAt joined(const Asked *asked, const Node *node, const ScoreAt *part, int depth) {
+  const bool made = part[0] == SCORE_OF_DOT || part[1] == SCORE_OF_DOT;
+  const bool shown = part[0] >= SCORE_SHOWN && part[1] >= SCORE_SHOWN;
+  const bool hidden = part[0] == SCORE_HIDDEN || part[1] == SCORE_HIDDEN;
+  const int other = part[0] == SCORE_OF_DOT ? 1 : 0;
+  double number = 0;
+  const bool known = made && number_of_distance(asked, node->operands[other], depth, &number);
+  switch (node->op) {
+    case OP_ADD:
+    case OP_MIN:
+      return hidden ? SCORE_HIDDEN : shown ? (made ? SCORE_OF_DOT : SCORE_SHOWN) : SCORE_UNKNOWN;
+    case OP_MAX:
+      return made ? SCORE_OF_DOT : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_MUL:
+    case OP_DIV:  // a finite factor hides nothing
+      return known && isfinite(number) && (number < 0 || number > 0) ? SCORE_OF_DOT
+             : shown                                                 ? (made ? SCORE_OF_DOT : SCORE_SHOWN)
+                                                                     : SCORE_UNKNOWN;
+    default:
+      return shown ? (made ? SCORE_OF_DOT : SCORE_SHOWN) : SCORE_UNKNOWN;
+  }
+}
+
 static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
   const Node *node = graph_producer(asked->at->graph, value);
+  double number;
   if (value == asked->dot) {
-    return SCORE_SHOWN;
+    return SCORE_OF_DOT;
   }
   if (!node || depth == 0) {
     return SCORE_UNKNOWN;
   }
   const ValueId *operand = node->operands;
+  if (number_of_distance(asked, value, depth, &number)) {
+    return number_at(number);
+  }
   ScoreAt part[2] = {SCORE_UNKNOWN, SCORE_UNKNOWN};
   for (int i = 0; i < 2 && i < node->operand_count && node->op != OP_WHERE; i++) {
     part[i] = score_at(asked, operand[i], depth - 1);
   }
-  const bool hidden = part[0] == SCORE_HIDDEN || part[1] == SCORE_HIDDEN;
-  const bool shown = part[0] == SCORE_SHOWN && part[1] == SCORE_SHOWN;
   switch (node->op) {
-    case OP_CONST:
-      return number_at(node->number);
     case OP_PARAM:
     case OP_POSITION:
       return SCORE_SHOWN;
+    case OP_TAKE:  // numbers that are learned, by a distance or a place
+      return part[0] == SCORE_SHOWN ? SCORE_SHOWN : SCORE_UNKNOWN;
     case OP_WHERE: {
-      const bool may = has(holds(asked->at, operand[0], true, depth - 1), asked->distance),
-                 may_not = has(holds(asked->at, operand[0], false, depth - 1), asked->distance);
+      const Truth truth = truth_at(asked, operand[0], depth - 1);
       const ScoreAt a = score_at(asked, operand[1], depth - 1), b = score_at(asked, operand[2], depth - 1);
-      return !may_not || a == b ? a : !may ? b : SCORE_UNKNOWN;
+      return truth == YES || a == b ? a : truth == NO ? b : SCORE_UNKNOWN;
     }
     case OP_ADD:
-      return hidden ? SCORE_HIDDEN : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
     case OP_SUB:
     case OP_MUL:
     case OP_DIV:
-      return shown ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_MIN:
+    case OP_MAX:
+      return joined(asked, node, part, depth - 1);
     case OP_TANH:
-      return part[0] == SCORE_SHOWN ? SCORE_SHOWN : SCORE_UNKNOWN;
+      return part[0] >= SCORE_SHOWN ? part[0] : SCORE_UNKNOWN;
+    case OP_NEG:
     case OP_TO_REAL:
     case OP_BROADCAST:
     case OP_STOP:
+    case OP_RENAME:
       return part[0];
     default:
       return SCORE_UNKNOWN;
@@ -220,5 +358,5 @@ static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
 
 bool scores_shown(const PositionsOf *at, ValueId made, ValueId dot, int64_t distance) {
   const Asked asked = {at, dot, distance};
-  return score_at(&asked, made, DEPTH) == SCORE_SHOWN;
+  return score_at(&asked, made, DEPTH) >= SCORE_SHOWN;
 }
