@@ -163,6 +163,9 @@ static void find_packed(Placing *p) {
 // What nothing reads, such as a value of the forward that is given out; it may be cast from one that is computed again.
 static int unread_backward(const Placing *p, const Node *node) {
   const ValueId value = placing_carries(node) ? placing_carried(p, node->operands[0]) : -1;
+  if (value >= 0 && p->at[value] >= 0) {  // as several collectives in a row: where the first is given its operand
+    return p->at[value];
+  }
   const Node *maker = value >= 0 && p->at[value] == PLACING_PENDING ? graph_producer(p->graph, value) : NULL;
   const int natural = maker ? placing_natural(p, maker->scope) : STAGE_ANY;
   return natural >= 0 ? natural : with_operands(p, node);

@@ -177,3 +177,19 @@ expect 0 "$MDLC" explain e016
 mentions out "E016: nothing reads" "warning[E016]"
 expect 1 "$MDLC" explain E777
 mentions err "there is no error E777"
+
+# Gradients over two mesh axes are summed where they are made, one collective behind the other, and not sent along the
+# pipeline first: as much as ZeRO-2 sends elsewhere, and no more on one stage than on another.
+cat > both.mdl << 'EOF'
+import "layouts.mdl";
+layout two_axes { mesh pp = 2, a = 2, b = 2; layers -> pp; batch -> a, b; grad, state -> a; microbatches = 2; }
+recipe two {
+  model small();
+  data text("LICENSE", tokenizer = bytes);
+  batch = 8; seq = 64; steps = 10;
+  optimizer adamw(lr = constant(3e-3), clip = 1.0);
+}
+EOF
+cp "$ROOT/examples/layouts.mdl" .
+expect 0 "$MDLC" explain both.mdl --recipe two --layout two_axes
+mentions out "parameters and gradients over a: 3.00 x" "parameters and gradients over b: 2.00 x"
