@@ -48,17 +48,15 @@ static int unread_stage(const Placing *p, const Node *node) {
   return stage >= 0 ? stage : 0;
 }
 
-// Does a node of an iteration read nothing that this iteration, or another one, has of its own? Then it stands there
-// because one of a later repeat that is equal was merged with it (simplify.c), and may be done as early as any reader.
+// Does a node read nothing that iterations have of their own? In an iteration it stands because one of a later repeat
+// that is equal was merged with it (simplify.c); it may be done as early as any reader.
 static bool is_free(const Placing *p, const Node *node, const bool *free) {
-  const int iteration = stages_iteration(p->graph, p->spec, node->scope);
-  bool own = iteration < 0 || placing_carries(node) || op_leaf(node->op);  // what is stored, above all
+  bool own = op_leaf(node->op);  // what is stored, above all
   for (int i = 0; i < node->operand_count && !own; i++) {
-    const ValueId operand = node->operands[i];
-    const Node *maker = graph_producer(p->graph, operand);
+    const ValueId value = placing_carried(p, node->operands[i]);
+    const Node *maker = graph_producer(p->graph, value);
     const int of = maker ? stages_iteration(p->graph, p->spec, maker->scope) : -1;
-    const bool apart = !p->bound[operand] || (of < 0 && !p->layered[operand]);
-    own = !apart && !(of == iteration && free[operand]);
+    own = p->bound[value] && (of >= 0 || p->layered[value]) && !free[value];
   }
   return !own;
 }
@@ -73,7 +71,7 @@ void placing_forward(Placing *p) {
       continue;
     }
     int natural = placing_natural(p, node->scope);
-    bool layered = p->layered[node->first_result] && !placing_carries(node),
+    bool layered = p->layered[node->first_result] && !placing_carries(node) && !free[node->first_result],
          partial = layered && is_partial_sum(p, node);
     for (int j = 0; j < node->result_count; j++) {
       free[node->first_result + j] = is_free(p, node, free);

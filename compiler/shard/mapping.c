@@ -119,6 +119,10 @@ bool mapping_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int m
   return takes_off(mapping, place, axis, mesh, 1);
 }
 
+bool mapping_keeps_whole(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh) {
+  return takes_off(mapping, place, axis, mesh, 0);
+}
+
 bool mapping_label_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh) {
   return takes_off(mapping, place, axis, mesh, SELECTOR_RANK_LABEL);
 }

@@ -32,6 +32,7 @@ AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, i
 
 // Does a rule `-> none` with a scope take off what an operand brings there: its cut along `axis` over mesh axis `mesh`?
 bool mapping_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh);
+bool mapping_keeps_whole(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh);      // or one without a scope
 bool mapping_label_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh);  // only one for the label
 
 // Only by a rule for the value's label.

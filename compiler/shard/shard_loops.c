@@ -184,7 +184,7 @@ static AxisId ruled(Shard *s, SelectorPlace place, Shape axes, int mesh, const L
   const Shape rows = instead >= 0 ? shape_of(s->rows) : (Shape){0};
   const Shape all = shape_union(axes, &rows);
   AxisId axis = mapping_axis(s->mapping, place, &axes, mesh, rule);  // a rule of its own is one that cuts
-  if (instead >= 0 && axis != instead) {
+  if (instead >= 0 && axis != instead && !mapping_keeps_whole(s->mapping, place, instead, mesh)) {
     axis = mapping_axis(s->mapping, place, &all, mesh, rule);
   }
   return instead >= 0 && axis == s->rows ? instead : axis;
@@ -230,7 +230,9 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   }
   SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
-  AxisId axis = ruled(s, place, contracted, mesh, rule);
+  // A table that is looked up along such an axis is smaller than what is made of it.
+  AxisId axis = op_indexes(node->op) ? mapping_axis(s->mapping, place, &contracted, mesh, rule)
+                                     : ruled(s, place, contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }

@@ -182,7 +182,7 @@ mentions err "there is no error E777"
 # pipeline first: as much as ZeRO-2 sends elsewhere, and no more on one stage than on another.
 cat > both.mdl << 'EOF'
 import "layouts.mdl";
-layout two_axes { mesh pp = 2, a = 2, b = 2; layers -> pp; batch -> a, b; grad, state -> a; microbatches = 2; }
+layout summed_twice { mesh pp = 2, a = 2, b = 2; layers -> pp; batch -> a, b; grad, state -> a; microbatches = 2; }
 recipe two {
   model small();
   data text("LICENSE", tokenizer = bytes);
@@ -191,5 +191,5 @@ recipe two {
 }
 EOF
 cp "$ROOT/examples/layouts.mdl" .
-expect 0 "$MDLC" explain both.mdl --recipe two --layout two_axes
+expect 0 "$MDLC" explain both.mdl --recipe two --layout summed_twice
 mentions out "parameters and gradients over a: 3.00 x" "parameters and gradients over b: 2.00 x"
