@@ -227,7 +227,9 @@ static void blame_setting(Elaborator *e, const SizeSetting *setting) {
     return;
   }
   const char *closest = text_closest(setting->name, e->settable.at, e->settable.count);
-  closest = closest ? closest : setting_closest(setting->name);
+  const char *of_recipe = setting_closest(setting->name);
+  const char *both[] = {closest ? closest : of_recipe, of_recipe ? of_recipe : closest};
+  closest = closest || of_recipe ? text_closest(setting->name, both, 2) : NULL;
   const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
   const char *foreign = set ? foreign_set(setting->name) : foreign_assigned(setting->name);
   foreign = foreign ? foreign : foreign_setting(setting->name);

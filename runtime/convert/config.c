@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/json_guard.h"
+#include "runtime/convert/peft.h"
 
 typedef struct {
   Arena *arena;
@@ -170,12 +171,13 @@ bool config_settings(Arena *arena, const Mapping *mapping, const HfFiles *files,
   }
   const Known known = known_of(arena, mapping);
   Unfit unfit = {.arena = arena};
+  const char *help = strcmp(files->name, PEFT_CONFIG) == 0
+                         ? "remove the key there, if it changes nothing"
+                         : "add `ignore KEY` to a copy of it, and give that as --mapping, if it changes nothing";
   unknown_list(&known, "", files->config, &unfit);
   return unfit_report(&unfit,
-                      arena_format(arena,
-                                   "%s/%s says what %s does not know, so the model may be another (add `ignore "
-                                   "KEY` to a copy of it, and give that as --mapping, if it changes nothing)",
-                                   files->path, files->name, mapping->path),
+                      arena_format(arena, "%s/%s says what %s does not know, so the model may be another (%s)",
+                                   files->path, files->name, mapping->path, help),
                       error);
 }
 

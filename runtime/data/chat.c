@@ -28,7 +28,7 @@ struct Chat {
   const char *content, *end;               // where {content} begins in the template, and {end}, or the end of it
   TokenList separator;
   Buffer pending;  // text that is not encoded yet
-  int64_t answer_count;
+  int64_t answer_count, text_bytes;
   ChatOdd odd;
   const char *path;
   int64_t number;
@@ -160,6 +160,10 @@ static void odd_count(Chat *chat, const char *role) {
   }
 }
 
+int64_t chat_text_bytes(const Chat *chat) {
+  return chat->text_bytes;
+}
+
 int64_t chat_answers(const Chat *chat) {
   return chat->answer_count;
 }
@@ -188,6 +192,7 @@ static bool flush(Chat *chat, uint8_t flags) {
       return error_set(chat->error, 3, "no memory for tokens");
     }
   }
+  chat->text_bytes += (int64_t)pending->length;
   pending->length = 0;
   return flags_fill(chat, flags);
 }

@@ -31,7 +31,8 @@ bool chat_add(Chat *chat, const char *path, int64_t number, const char *line, si
 bool chat_question(Chat *chat, const char *system, const char *question, Buffer *text, Error *error);
 bool chat_ending(const Chat *chat, Buffer *text, Error *error);
 
-int64_t chat_answers(const Chat *chat);  // messages so far that are answers
+int64_t chat_text_bytes(const Chat *chat);  // of conversations so far, as the template writes them
+int64_t chat_answers(const Chat *chat);     // messages so far that are answers
 
 typedef struct ChatOdd {  // messages of a role that is none here and that others give to answers, such as `gpt` or
                           // `Assistant`

@@ -139,7 +139,6 @@ static bool read_line(Reader *r, const char *line, size_t length) {
     return true;
   }
   if (r->options->line) {
-    r->facts->text_bytes += (int64_t)length;
     r->facts->documents++;
     tell(r);
     return r->options->line(r->context, r->path, r->line, line, length, r->error);

@@ -22,7 +22,7 @@ typedef struct {
 } ReaderOptions;
 
 typedef struct {
-  int64_t bytes, documents, text_bytes;  // of files, unpacked; of documents
+  int64_t bytes, documents, text_bytes;  // of files, unpacked; of documents, but for those that `line` takes
 } ReaderFacts;
 
 // Gets text. `more`: the document goes on, and what is left (*used) comes again with what follows.

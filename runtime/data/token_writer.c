@@ -244,6 +244,7 @@ bool token_writer_run(const TokenWriterOptions *options, TokenWriterFacts *facts
   if (done && !w.chat && read.doubts) {
     doubt_mask(options, read.doubts);
   }
+  facts->read.text_bytes = w.chat ? chat_text_bytes(w.chat) : facts->read.text_bytes;
   facts->tokens = w.count;
   facts->type = w.type == TOKEN_U16 ? "u16" : "u32";
   facts->ends = w.end >= 0;
