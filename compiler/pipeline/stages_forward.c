@@ -55,7 +55,9 @@ static bool is_free(const Placing *p, const Node *node, const bool *free) {
   for (int i = 0; i < node->operand_count && !own; i++) {
     const ValueId value = placing_carried(p, node->operands[i]);
     const Node *maker = graph_producer(p->graph, value);
-    const int of = maker ? stages_iteration(p->graph, p->spec, maker->scope) : -1;
+    const int tensor = p->steady[value] ? placing_tensor(p, value) : -1;
+    const ScopeId scope = tensor >= 0 ? p->graph->persistent.at[tensor].scope : maker ? maker->scope : -1;
+    const int of = scope >= 0 ? stages_iteration(p->graph, p->spec, scope) : -1;
     own = p->bound[value] && (of >= 0 || p->layered[value]) && !free[value];
   }
   return !own;

@@ -204,8 +204,7 @@ static void place_backward(Placing *p) {
 
 // --- persistent tensors ---
 
-// The tensor that a value is, in another format, form or arrangement, or -1.
-static int tensor_read(const Placing *p, ValueId value) {
+int placing_tensor(const Placing *p, ValueId value) {
   const Node *node = graph_producer(p->graph, value);
   int member = 0;
   while (node) {
@@ -260,7 +259,7 @@ static void find_readers(Placing *p, int *first, uint64_t **readers) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     int stage = p->stages->node[p->order.at[i]];
     for (int j = 0; stage >= 0 && node->op != OP_PACK && j < node->operand_count; j++) {
-      int tensor = tensor_read(p, node->operands[j]);
+      int tensor = placing_tensor(p, node->operands[j]);
       if (tensor >= 0) {
         first[tensor] = first[tensor] < 0 ? placing_stage(p, stage) : first[tensor];
         stage_add(readers[tensor], placing_stage(p, stage));

@@ -80,6 +80,9 @@ static inline ValueId placing_carried(const Placing *p, ValueId value) {
   return value;
 }
 
+// The tensor that a value is, in another format, form or arrangement, or out of a pack; or -1.
+int placing_tensor(const Placing *p, ValueId value);
+
 // stages_forward.c
 void placing_forward(Placing *p);
 bool placing_flows(const Placing *p);  // no iteration needs what a later stage makes; reports the first that does

@@ -242,6 +242,20 @@ static void mask_operand(Localise *l, NodeId id, int operand, AxisId axis, Paddi
   }
 }
 
+// A parameter out of a pack is read behind what masks the pack, as it is kept: so what another stage is sent of it, and
+// keeps too, is one value.
+static void mask_parted(Localise *l, NodeId id) {
+  const Node *node = graph_node(l->graph, id);
+  const ValueId pack = node->op == OP_PART ? node->operands[0] : -1;
+  const Shape shape = pack >= 0 ? graph_shape(l->graph, pack) : (Shape){0};
+  if (shape.count == 1 && along_pack(l, shape.axis[0]) && pack_padded(l, shape.axis[0]) &&
+      !has_padded_member(l, shape.axis[0]) && content_of(l, pack, shape.axis[0]) != PADDING_ZERO &&
+      element_type_floating(graph_value(l->graph, pack)->type)) {
+    const ValueId made = masked(l, pack, shape.axis[0], 0);
+    graph_node(l->graph, id)->operands[0] = made;
+  }
+}
+
 // What a pack is to hold is masked in pieces, before ranks gather it: so it is one value that the pack holds and that
 // other stages are sent.
 static void mask_gathered(Localise *l, NodeId id) {
@@ -265,6 +279,7 @@ void localise_mask(Localise *l, NodeId id) {
   check_packed(l, graph_node(graph, id));
   mask_repeated(l, id);
   mask_gathered(l, id);
+  mask_parted(l, id);
   const int count = graph_node(graph, id)->operand_count;
   PaddingContent *contents = ARENA_ARRAY(l->c->arena, PaddingContent, count + 1);
   for (int i = 0; i < count; i++) {
