@@ -72,7 +72,9 @@ bool object_tensor(Elaborator *e, Object object, bool real, Span span, ValueId *
     case OBJECT_POISON:
       return false;
     default:
-      diag_error(e->diag, E032, span, "expected a tensor or a number, found %s", object_describe(e, &object));
+      help_function(
+          e, diag_error(e->diag, E032, span, "expected a tensor or a number, found %s", object_describe(e, &object)),
+          &object);
       return false;
   }
 }

@@ -207,6 +207,8 @@ bool wants_function(const Elaborator *e, const Ast *formal);  // its default is 
 // An argument, or a default, which may be a function. `function`: it is to be one, for messages.
 Object evaluate_argument(Elaborator *e, const Ast *value, bool function);
 // Reports what is no function for a parameter whose default is one.
+// Where a function is found in the place of its value: which arguments it would take to call it.
+void help_function(Elaborator *e, Diagnostic *error, const Object *object);
 bool function_fits(Elaborator *e, const Ast *callee, const Ast *formal, const Object *object, Span span);
 bool add_given(Elaborator *e, const Object *object, Arguments *arguments);  // what comes with this function
 bool came_with_function(const Arguments *arguments, Name name);

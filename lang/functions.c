@@ -141,6 +141,23 @@ Object evaluate_argument(Elaborator *e, const Ast *value, bool function) {
   return object_poison();
 }
 
+void help_function(Elaborator *e, Diagnostic *error, const Object *object) {
+  const Function *function = object->kind == OBJECT_FUNCTION ? object->function : NULL;
+  const Ast *formals = function ? function->declaration->ast->kids[0] : NULL;
+  const char *lacks = "";
+  for (int i = 0; formals && i < formals->count; i++) {
+    const Ast *formal = formals->kids[i];
+    bool given = formal->kids[0] != NULL;  // it has a default
+    for (int j = 0; j < function->count; j++) {
+      given = given || function->names[j] == formal->name;
+    }
+    lacks = given ? lacks : arena_format(e->arena, "%s%s`%s`", lacks, *lacks ? ", " : "", formal->name);
+  }
+  if (*lacks) {
+    diag_help(e->diag, error, "a call of '%s' still needs %s", function->declaration->ast->name, lacks);
+  }
+}
+
 bool function_fits(Elaborator *e, const Ast *callee, const Ast *formal, const Object *object, Span span) {
   if (!wants_function(e, formal) || object->kind == OBJECT_FUNCTION || object->kind == OBJECT_POISON) {
     return true;
