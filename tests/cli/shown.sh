@@ -111,7 +111,7 @@ for run in run parts; do
 import json, sys
 for key, value in json.load(sys.stdin).items():
     for i, one in enumerate(value if isinstance(value, list) else [value]):
-        if one is not None and key != "step":
+        if one is not None and key != "step" and not isinstance(one, str):
             print(f"{key}.{i}" if isinstance(value, list) else key)' | LC_ALL=C sort > keys
   awk -v run=$run '$1 == run && $3 == 20 { print $2 }' events | LC_ALL=C sort > tags
   same "tags of $run" "$(cat keys)" "$(cat tags)"
