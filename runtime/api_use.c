@@ -134,6 +134,18 @@ static bool plan_data_holds(const Restored *restored, const Trained *trained) {
   return !known || print.data == facts->data_hash || trained_share(trained, print.data) > 0;
 }
 
+// Of weights of programs before, as far as the run's text knows, and of the frozen ones beside them. Where the
+// checkpoint is gone by now, since training goes on, all of its data.
+static void evaluation_older(const Restored *restored, Trained *trained) {
+  Error unread = {0};
+  if (!trained_of_weights(restored->checkpoint, trained, &unread) && restored->facts.data_hash != 0) {
+    trained_add(trained, restored->facts.data_hash, 1);
+  }
+  if (restored->session.trunk) {
+    trained_of_weights(restored->session.trunk, trained, &unread);
+  }
+}
+
 // Is what is evaluated on what the run was trained on, the recipe's own sources too, and what it finds by itself still
 // what that was?
 static bool evaluation_known(const Restored *restored, const char *path, const Data *data, Buffer *lines,
@@ -143,9 +155,9 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   Overlap trained = {0};
   const char *first;
   int count = 0;
-  Trained before = {0};  // of programs before, as far as the run's text knows
-  if (!trained_of_weights(restored->checkpoint, &before, error)) {
-    return false;
+  Trained before = facts->trained;
+  if (before.count == 0) {
+    evaluation_older(restored, &before);
   }
   if (facts->data_hash == 0 && before.count == 0) {
     return true;

@@ -7,8 +7,9 @@ Patience patience_of(const Metrics *metrics, int64_t from, uint64_t windows) {
   Patience found = {.best = NAN};
   for (int64_t i = 0; i < metrics->count; i++) {
     const MetricsPoint *point = &metrics->points[i];
-    const bool other = windows != 0 && point->validated_with != 0 && point->validated_with != windows;
-    if (isnan(point->val_loss) || (int64_t)point->step <= from || other) {
+    const bool known = windows != 0 && point->validated_with != 0;
+    const bool other = known ? point->validated_with != windows : (int64_t)point->step <= from;
+    if (isnan(point->val_loss) || other) {
       continue;
     }
     // Lines of metrics that were read have losses as short as fp32 allows: what differs less is the same.

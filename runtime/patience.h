@@ -13,8 +13,8 @@ typedef struct {
   int64_t since;  // evaluations behind it
 } Patience;
 
-// Of the evaluations behind step `from`, since those before it are of other windows, but for those whose lines say that
-// they are of others than `windows` (trained_windows; 0: of any).
+// Of the evaluations of these windows (trained_windows; 0: not known): of lines that do not say of which theirs is,
+// those behind step `from`.
 Patience patience_of(const Metrics *metrics, int64_t from, uint64_t windows);
 
 typedef struct {

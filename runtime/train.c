@@ -292,7 +292,7 @@ static void trainer_next(Trainer *t, const char *before, const char *after) {
 
 // How the run goes on. Without a step it is what it was before: by its name it would go on with its text of then.
 static void say_next(Trainer *t, const char *before) {
-  if (t->plan_due.text) {
+  if (t->plan_due.text && !trainer_made(t, t->line.step)) {
     log_line(&t->log, "          no step was made, and the run is what it was: the same command again goes on");
   } else {
     trainer_next(t, before, " --resume");
@@ -339,6 +339,11 @@ bool train_end(Trainer *t, TrainResult *result, Error *error) {
   }
   // A run that has no step left is given another plan all the same, as one that can be evaluated: of the same data, and
   // if the newest checkpoint knows by itself what its text said.
+  const bool made = t->plan_due.text && trainer_made(t, t->line.step);  // it could not be written behind a save
+  if (made && !(trainer_follow(t, error) && trainer_write_plan(t, error))) {
+    const Error why = *error;
+    return error_set(error, why.status, "plan and text of the run are still those before it went on: %.800s", why.text);
+  }
   const bool ended = t->facts.first >= t->steps && t->print.data == t->began_with.data && t->knows_itself;
   if (ended && !result->interrupted && !(trainer_follow(t, error) && trainer_write_plan(t, error))) {
     return false;

@@ -520,6 +520,7 @@ static void remember(Trainer *t, const CheckpointFacts *facts) {
   t->began_with = (DataPrint){.data = facts->data_hash, .tokenizer = facts->tokenizer_hash};
   t->began_bytes = facts->data_bytes;
   t->began_program = facts->program_hash;
+  t->began_seed = facts->seed;
   t->knows_itself = facts->trained.count > 0 || facts->data_hash == 0;
   t->validated_from = validates_otherwise(t, facts) ? facts->step : facts->validated_from;
   t->validated_with = t->validated_with ? t->validated_with : facts->validated_with;

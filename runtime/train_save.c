@@ -127,7 +127,16 @@ bool trainer_write_plan(Trainer *t, Error *error) {
 // Plan and text of a run that goes on with others are its own once a step of theirs is saved. Parameters are worth
 // more: where these cannot be written, it is said once, and tried again behind the next save.
 static bool follow_plan(Trainer *t, int64_t step, Error *error) {
-  if (!trainer_made(t, step) || trainer_write_plan(t, error)) {
+  const bool due = t->plan_due.text && trainer_made(t, step);
+  Error unfound = {0};
+  if (!due || !trainer_follow(t, &unfound)) {  // who draws the picture says that it is gone
+    return true;
+  }
+  if (trainer_write_plan(t, error)) {
+    if (t->plan_unwritten) {
+      log_line(&t->log, "          plan and text of the run are written");
+    }
+    t->plan_unwritten = false;
     return true;
   }
   if (error->status != 1) {
@@ -228,6 +237,7 @@ static void facts_of_data(const Trainer *t, CheckpointFacts *facts) {
   facts->data_bytes = made ? data_facts(t->data).bytes : t->began_bytes;
   facts->data_hash = made ? t->print.data : t->began_with.data;
   facts->tokenizer_hash = made ? t->print.tokenizer : t->began_with.tokenizer;
+  facts->seed = made || t->began < 0 ? t->plan->run.seed : t->began_seed;
   facts->trained = t->trained;
   if (made) {
     trained_add(&facts->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
@@ -248,7 +258,6 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
                            .skipped = t->skipped,
                            .bad_steps = t->bad_steps,
                            .metrics_bytes = t->metrics.bytes,
-                           .seed = t->plan->run.seed,
                            .state_hash = t->plan->state_hash,
                            .validation_hash = t->print.validation,
                            .validated_with = t->validated_with,
@@ -272,7 +281,9 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
     return save_failed(t, facts.step, last, error);
   }
   error->status = 0;
-  if (!last && save_begin(t, &facts, &keep, start, error)) {
+  // With another text that follows the save at once, ahead of evaluations.
+  const bool follows = t->plan_due.text && !(t->before && strcmp(t->before, t->plan_due.text) == 0);
+  if (!last && !follows && save_begin(t, &facts, &keep, start, error)) {
     return true;
   }
   if (error->status == 5 || !save_now(t, &facts, &keep, error)) {

@@ -62,7 +62,13 @@ bool trained_of_weights(const char *path, Trained *trained, Error *error) {
   char found[IO_PATH_MAX];
   Error unfound = {0};
   CheckpointFacts facts = {0};
-  if (hf_is(path) || !source_find(path, found, &unfound) || peft_is(found)) {
+  if (hf_is(path) || peft_is(path)) {
+    return true;
+  }
+  if (!source_find(path, found, error)) {
+    return false;
+  }
+  if (peft_is(found)) {
     return true;
   }
   if (!of_checkpoint(found, &facts, trained, error)) {

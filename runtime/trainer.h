@@ -57,7 +57,7 @@ struct Trainer {
   int64_t began;                                    // that step; -1: it goes on from none
   DataPrint began_with;                             // the data that it was trained on there
   int64_t began_bytes;                              // of that data
-  uint64_t began_program;                           // and its text
+  uint64_t began_program, began_seed;               // its text, and its seed
   bool knows_itself;                                // that checkpoint: what it was trained on and validated with
   bool plan_unwritten;                              // what is due could not be written
   uint64_t validated_with;                          // the windows that evaluations read; 0: there are none
