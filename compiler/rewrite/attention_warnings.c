@@ -40,7 +40,7 @@ void warn_unfused(Compilation *c, const Node *attention, ValueId matrix, const c
 
 void warn_hidden(const Compilation *c, const Node *attention, AxisId query, AxisId key, ValueId scores) {
   const Graph *graph = c->graph;
-  const PositionsOf at = {graph, query, key};
+  const PositionsOf at = {graph, query, key, false};
   const Interval seen = scores >= 0 ? scores_visible(&at, scores) : (Interval){0, 0};
   const int64_t queries = graph->axes.at[query].size, keys = graph->axes.at[key].size;
   if (c->program == PROGRAM_TRAIN && (seen.least > seen.most || seen.most <= -queries || seen.least >= keys)) {

@@ -143,7 +143,8 @@ static bool is_causal(const Decode *d, const Node *node) {
   for (int i = 0; i < region->nodes.count; i++) {
     const Node *inner = graph_node(d->graph, region->nodes.at[i]);
     if (inner->op == OP_REDUCE_MAX) {
-      const Interval seen = scores_visible(&(PositionsOf){d->graph, node->axis, node->axis2}, inner->operands[0]);
+      const Interval seen =
+          scores_visible(&(PositionsOf){d->graph, node->axis, node->axis2, false}, inner->operands[0]);
       return seen.most <= 0;
     }
   }

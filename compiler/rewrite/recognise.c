@@ -540,7 +540,7 @@ bool pass_recognise(Compilation *c) {
     if (match_attention(graph, node, &match)) {
       match.large = match.scored && scores_large(graph, &match.scores);
       warn_hidden(c, node, match.query, match.key, match.scored ? match.scores.made : -1);
-      const PositionsOf at = {graph, match.query, match.key};
+      const PositionsOf at = {graph, match.query, match.key, false};
       if (!match.causal && (!match.scored || scores_shown(&at, match.scores.made, match.scores.dot, 1))) {
         warn_ahead(c, node, match.query, match.key);
       }

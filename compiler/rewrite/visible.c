@@ -56,6 +56,9 @@ static Affine affine(const PositionsOf *at, ValueId value, int depth) {
   const AxisId axis = scores_position(at->graph, node);
   if (axis >= 0) {
     const bool key = axis_whole(at->graph, axis) == axis_whole(at->graph, at->key);
+    if (at->strict && !key && axis_whole(at->graph, axis) != axis_whole(at->graph, at->query)) {
+      return (Affine){0};
+    }
     return (Affine){.known = true, .key = key, .query = !key};
   }
   switch (node->op) {
@@ -175,9 +178,9 @@ static const Node *stripped(const Graph *graph, ValueId *value) {
   return node;
 }
 
-// Is one of two values of keys what the other one is of queries, as `doc` and `doc[seq -> key]`, or places of both by
-// one formula?
-static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, int depth) {
+// Is one of two values of keys what the other one is of queries, as `doc` and `doc[seq -> key]`, or the block of both,
+// their places divided? Places that are not are alike where they are one alone.
+static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, bool divided, int depth) {
   const Graph *graph = at->graph;
   const Node *x = stripped(graph, &a), *y = stripped(graph, &b);
   if (!x || !y || depth == 0) {
@@ -192,13 +195,14 @@ static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, int depth) {
   }
   const AxisId of_a = scores_position(graph, x), of_b = scores_position(graph, y);
   if (of_a >= 0 || of_b >= 0) {
-    return (of_a == at->query && of_b == at->key) || (of_a == at->key && of_b == at->query);
+    return divided && ((of_a == at->query && of_b == at->key) || (of_a == at->key && of_b == at->query));
   }
   bool same = x->op == y->op && x->operand_count == y->operand_count && x->operand_count <= 2 &&
               (op_elementwise(x->op) || op_leaf(x->op)) && !op_random(x->op) && x->integer == y->integer &&
               !(x->number < y->number) && !(x->number > y->number) && x->text == y->text;
   for (int i = 0; same && i < x->operand_count; i++) {
-    same = mirrors(at, x->operands[i], y->operands[i], depth - 1);
+    const bool whole = !element_type_floating(graph_value(graph, a)->type);
+    same = mirrors(at, x->operands[i], y->operands[i], divided || (x->op == OP_DIV && whole), depth - 1);
   }
   return same && x->operand_count + (x->op == OP_CONST || x->op == OP_INTEGER) > 0;
 }
@@ -262,7 +266,7 @@ static Truth truth_at(const Asked *asked, ValueId value, int depth) {
       y = 0;
       known = known ||
               (number_of_distance(asked, operand[0], depth, &x) && number_of_distance(asked, operand[1], depth, &y));
-      const bool mirrored = node->op == OP_EQUAL && mirrors(asked->at, operand[0], operand[1], depth);
+      const bool mirrored = node->op == OP_EQUAL && mirrors(asked->at, operand[0], operand[1], false, depth);
       return !known                 ? (mirrored ? YES : MAYBE)
              : node->op == OP_LESS  ? truth_of(x < y)
              : node->op == OP_EQUAL ? truth_of(!(x < y) && !(x > y))
@@ -290,16 +294,22 @@ static ScoreAt joined(const Asked *asked, const Node *node, const ScoreAt *part,
   const bool shown = part[0] >= SCORE_SHOWN && part[1] >= SCORE_SHOWN;
   const bool hidden = part[0] == SCORE_HIDDEN || part[1] == SCORE_HIDDEN;
   const int other = part[0] == SCORE_OF_DOT ? 1 : 0;
-  double number = 0;
+  double number = 0, by;
   const bool known = made && number_of_distance(asked, node->operands[other], depth, &number);
   switch (node->op) {
     case OP_ADD:
     case OP_MIN:
       return hidden ? SCORE_HIDDEN : shown ? (made ? SCORE_OF_DOT : SCORE_SHOWN) : SCORE_UNKNOWN;
     case OP_MAX:
-      return made ? SCORE_OF_DOT : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
-    case OP_MUL:
-    case OP_DIV:  // a finite factor hides nothing
+      return made && part[other] != SCORE_UNKNOWN ? SCORE_OF_DOT : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
+    case OP_DIV:
+      if (number_of_distance(asked, node->operands[1], depth, &by) && !(by < 0) && !(by > 0)) {
+        return SCORE_UNKNOWN;
+      }
+      return known && other == 1 && isfinite(number) ? SCORE_OF_DOT
+             : shown                                 ? (made ? SCORE_OF_DOT : SCORE_SHOWN)
+                                                     : SCORE_UNKNOWN;
+    case OP_MUL:  // a finite factor hides nothing
       return known && isfinite(number) && (number < 0 || number > 0) ? SCORE_OF_DOT
              : shown                                                 ? (made ? SCORE_OF_DOT : SCORE_SHOWN)
                                                                      : SCORE_UNKNOWN;
@@ -346,10 +356,16 @@ static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
     case OP_TANH:
       return part[0] >= SCORE_SHOWN ? part[0] : SCORE_UNKNOWN;
     case OP_NEG:
+      return part[0] >= SCORE_SHOWN ? part[0] : SCORE_UNKNOWN;
+    case OP_RENAME: {
+      const AxisId of[] = {node->axis, node->axis2};
+      const bool places =
+          of[0] == asked->at->query || of[0] == asked->at->key || of[1] == asked->at->query || of[1] == asked->at->key;
+      return places ? SCORE_UNKNOWN : part[0];
+    }
     case OP_TO_REAL:
     case OP_BROADCAST:
     case OP_STOP:
-    case OP_RENAME:
       return part[0];
     default:
       return SCORE_UNKNOWN;
@@ -357,6 +373,7 @@ static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
 }
 
 bool scores_shown(const PositionsOf *at, ValueId made, ValueId dot, int64_t distance) {
-  const Asked asked = {at, dot, distance};
+  const PositionsOf strict = {at->graph, at->query, at->key, true};
+  const Asked asked = {&strict, dot, distance};
   return score_at(&asked, made, DEPTH) >= SCORE_SHOWN;
 }

@@ -11,6 +11,7 @@ typedef struct {  // least > most: empty
 typedef struct {
   const Graph *graph;
   AxisId query, key;
+  bool strict;  // positions along other axes are not taken for those of queries
 } PositionsOf;
 
 // The axis along which a node of the body gives positions, also where a rank has a part of them that begins elsewhere

@@ -230,9 +230,12 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   }
   SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
-  // A table that is looked up along such an axis is smaller than what is made of it.
-  AxisId axis = op_indexes(node->op) ? mapping_axis(s->mapping, place, &contracted, mesh, rule)
-                                     : ruled(s, place, contracted, mesh, rule);
+  // A table that is looked up along such an axis is gathered where it is smaller than what is made of it.
+  const bool table =
+      op_indexes(node->op) && node->result_count == 1 &&
+      graph_elements(s->graph, graph_shape(s->graph, node->operands[0])) <= graph_elements(s->graph, result);
+  AxisId axis =
+      table ? mapping_axis(s->mapping, place, &contracted, mesh, rule) : ruled(s, place, contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }
