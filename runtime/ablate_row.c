@@ -132,7 +132,7 @@ static bool row_windows(AblateRow *row, const Trial *trial, Error *error) {
   const Validation *validation = &trial->validation;
   const Plan *plan = trial->set->plans[0];
   DataPrint print;
-  row->windows.held_out = trial->set->plans[0]->run.validation_fraction;
+  row->windows.held_out = plan->run.validation_fraction;
   row->windows.sequence = validation->count > 0 ? feed_sequence(validation->feed[0]) : 0;
   for (int i = 0; i < validation->count; i++) {
     row->windows.windows += validation->result[i].windows;

@@ -80,7 +80,7 @@ void placing_forward(Placing *p) {
       continue;
     }
     int natural = placing_natural(p, node->scope);
-    bool layered = p->layered[node->first_result] && !placing_carries(node) && !free[node->first_result],
+    bool layered = p->layered[node->first_result] && !placing_carries(node),
          partial = layered && is_partial_sum(p, node);
     for (int j = 0; j < node->result_count; j++) {
       free[node->first_result + j] = is_free(p, node, free);

@@ -1,9 +1,9 @@
 // simplify.c: folds constants, merges equal operations, removes dead ones. Order of nodes is kept.
-#include "compiler/rewrite/simplify.h"
-
 //
 // Products with chosen matrices: choose.c. Needs nothing; keeps everything. `stop` disappears once gradients exist.
 // Copies that the recompute pass made are never merged.
+#include "compiler/rewrite/simplify.h"
+
 #include <math.h>
 #include <string.h>
 
