@@ -22,6 +22,9 @@ const Node *lint_reduces_text(Graph *graph, const Node *tokens, const bool *node
 // per token?
 bool lint_in_nats(Graph *graph, ValueId loss);
 
+// Does it choose, cap or weigh cross entropies, as a mask by hand does? A mean over all of them is none of nats.
+bool lint_reweighs(Graph *graph, const Node *node);
+
 // Does a loss add something to the cross entropy of the targets, as a balance of experts, so that no perplexity is
 // known?
 bool lint_adds_terms(const Elaborator *e, ValueId loss);

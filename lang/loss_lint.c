@@ -308,14 +308,15 @@ static void check_sign(Elaborator *e, ValueId loss) {
 // --- a sum in place of a mean ---
 
 typedef struct {
-  const Graph *graph;
+  Graph *graph;
   int left;                // nodes that may still be looked at
   Shape counted;           // axes of what data feeds
   const Node *sum;         // over some of these
   Shape over;              // those
   double all;              // places of all sums on the way, over whatever axes
   bool added;              // it is one of several terms
-  bool scaled;             // found: one mean alone, times a number; or with weights that it does not divide by
+  bool scaled;             // found: one mean alone, times a number; or of some of the terms, or with weights, or over
+                           // classes too, without a division by how many count
   const Node *weighed;     // found: a mean of what `mask` or `share` goes with
   const Node *weighed_in;  // and that mean
 } Summed;
@@ -380,6 +381,10 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   if (node->op == OP_DIV && lint_number(s->graph, node->operands[1], &number) && number != 0) {
     return is_plain_sum(s, node->operands[0], factor / number, depth + 1);
   }
+  if (node->op == OP_DIV && lint_in_nats(s->graph, node->operands[1])) {
+    s->scaled = !s->added;
+    return false;
+  }
   if (node->op == OP_NEG) {
     return is_plain_sum(s, node->operands[0], factor, depth + 1);
   }
@@ -410,11 +415,14 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     s->weighed_in = mean ? s->sum : s->weighed_in;
     return false;
   }
+  const bool reweighed = lint_reweighs(s->graph, node), mean = fabs(fabs(factor) * s->all - 1) < 1e-6;
   if (!s->sum || is_weighed(s, value, 0)) {
+    const bool classes = s->sum && mean && s->all > 1.5 * terms(s, ~0U);
+    s->scaled |= !s->added && (reweighed || classes);
     return false;
   }
   const bool more = grows(s, fabs(factor));
-  s->scaled = !more && !s->added && node->op != OP_SUM && fabs(fabs(factor) * s->all - 1) > 1e-6;
+  s->scaled = !more && !s->added && (reweighed || (node->op != OP_SUM && !mean));
   return more;
 }
 

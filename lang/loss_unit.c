@@ -118,6 +118,16 @@ bool lint_in_nats(Graph *graph, ValueId loss) {
   return lint_finds(graph, loss, is_logarithm, is_passed) && lint_finds(graph, loss, picks_tokens, is_picked_from);
 }
 
+bool lint_reweighs(Graph *graph, const Node *node) {
+  const bool most = node->op == OP_REDUCE_MAX || node->op == OP_REDUCE_MIN;
+  bool found = false;
+  for (int i = 0; i < node->operand_count && !found; i++) {
+    const bool weighs = node->op == OP_MUL || node->op == OP_WHERE || node->op == OP_MIN || node->op == OP_MAX || most;
+    found = weighs && lint_in_nats(graph, node->operands[i]);
+  }
+  return found;
+}
+
 enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is looked at twice
 
 // Is the value made of a cross entropy by sums, signs and weights?

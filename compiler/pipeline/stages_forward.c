@@ -58,14 +58,7 @@ static bool is_free(const Placing *p, const Node *node, const bool *free) {
     const int tensor = p->steady[value] ? placing_tensor(p, value) : -1;
     const ScopeId scope = tensor >= 0 ? p->graph->persistent.at[tensor].scope : maker ? maker->scope : -1;
     const int of = scope >= 0 ? stages_iteration(p->graph, p->spec, scope) : -1;
-    // What is gathered of data stays: nothing may read the gather in other programs, and nobody would receive it.
-    bool gathered = false;
-    for (ValueId at = node->operands[i]; at != value && !p->steady[value];) {
-      const Node *carrier = graph_producer(p->graph, at);
-      gathered = gathered || carrier->op == OP_ALL_GATHER;
-      at = carrier->operands[0];
-    }
-    own = gathered || (p->bound[value] && (of >= 0 || p->layered[value]) && !free[value]);
+    own = p->bound[value] && (of >= 0 || p->layered[value]) && !free[value];
   }
   return !own;
 }

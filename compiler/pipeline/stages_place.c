@@ -171,6 +171,17 @@ static int unread_backward(const Placing *p, const Node *node) {
   return natural >= 0 ? natural : with_operands(p, node);
 }
 
+// Is it no gradient, but computed again, or a value of the forward in another form, as gathered again?
+static bool is_again(const Placing *p, const Node *node) {
+  if (node->recomputed || placing_carries(node)) {
+    return true;
+  }
+  while (node && node->backward && node->operand_count == 1 && (placing_carries(node) || op_same(node->op))) {
+    node = graph_producer(p->graph, node->operands[0]);
+  }
+  return node && (!node->backward || node->recomputed);
+}
+
 // What is computed again, or cast again, for the backward is made where it is needed first.
 static void place_backward(Placing *p) {
   int *latest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
@@ -178,7 +189,7 @@ static void place_backward(Placing *p) {
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->backward && p->in_body[p->order.at[i]] && placing_placed(p, node)) {
-      int stage = node->recomputed || placing_carries(node) ? STAGE_ANY : stage_of_gradient(p, node);
+      int stage = is_again(p, node) ? STAGE_ANY : stage_of_gradient(p, node);
       placing_put(p, p->order.at[i], stage >= 0 ? stage : PLACING_PENDING);
     }
   }

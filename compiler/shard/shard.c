@@ -512,6 +512,7 @@ bool pass_shard(Compilation *c) {
   if (c->diag->reports == errors) {
     shard_check_rules(&s);
     record(&s);
+    graph_remove_dead(graph);  // what one of several forms of a value was made of, which stages would send
   }
   c->shard = arena_copy(c->arena, &s, sizeof s);
   return c->diag->reports == errors;

@@ -31,7 +31,7 @@ static bool is_scaling(const Comparison *c, const char *name) {
 }
 
 static bool differ(double a, double b) {
-  return !(a == b || fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b)));
+  return !(a == b || (isfinite(a) && isfinite(b) && fabs(a - b) <= 1e-12 * fmax(fabs(a), fabs(b))));
 }
 
 // Is this the size of an axis that training chooses, there and here, such as `key` beside `seq`?

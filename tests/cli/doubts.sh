@@ -168,6 +168,16 @@ mentions out "the learning rate of step 3 is -0.001, below 0: updates make the l
 same "how often it is said" "$(grep -c "below 0" out)" 1
 
 # Losses.
+for loss in "mean(cross_entropy(logits, targets over vocab))" \
+  "masked_mean(cross_entropy(logits, targets over vocab), targets != 10)" \
+  "sum(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab))) / sum(where(pos(seq) < 4, 0, 0 * mean(logits over vocab) + 1))" \
+  "0 - mean(sum(((pos(vocab) == targets) as real) * log(softmax(logits over vocab)) over vocab))"; do
+  sed "s|  loss = .*|  loss = $loss;|" "$SMALL" > loss.mdl
+  rm -rf loss
+  train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
+  expect 0 "$MDL" eval loss
+  mentions out "perplexity"
+done
 # The class of a whole sample, which is computed from its tokens, is none of them.
 sed "s/  loss = .*/  axis classes = 7;\n  kinds = linear(mean(x over seq) over embed to classes, name = kinds);\n\
   kind = ((targets[seq: 7] as int) % 7) as index(classes);\n&/" "$SMALL" > kinds.mdl
@@ -175,7 +185,13 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   "exp(mean(cross_entropy(logits, targets over vocab)))" \
   "mean(logsumexp(logits over vocab) - mean(logits over vocab))" "mean(cross_entropy(kinds, kind over classes))" \
   "0 - mean(kinds[kind] - logsumexp(kinds over classes)) + 0.5 * mean(square(logits))" \
-  "0 - mean(log(sum(softmax(kinds over classes) * ((pos(classes) == kind) as real) over classes)))"; do
+  "0 - mean(log(sum(softmax(kinds over classes) * ((pos(classes) == kind) as real) over classes)))" \
+  "mean(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab)))" \
+  "mean(cross_entropy(logits, targets over vocab) * ((targets == 32) as real))" \
+  "mean(cross_entropy(logits, targets over vocab) * where(targets == 101, 10, 1))" \
+  "mean(min(cross_entropy(logits, targets over vocab), 3))" "max(cross_entropy(logits, targets over vocab))" \
+  "masked_mean(targets != 10, cross_entropy(logits, targets over vocab))" \
+  "0 - mean(where(pos(vocab) == targets, log(sigmoid(logits)), log(1 - sigmoid(logits))))"; do
   sed "s/  loss = .*/  loss = $loss;/" kinds.mdl > loss.mdl
   rm -rf loss
   train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
