@@ -513,6 +513,7 @@ MdlStatus mdl_export(const MdlExportOptions *options, MdlExported *result, MdlEr
                           .bytes = made.bytes,
                           .step = made.step,
                           .tokenizer = made.tokenizer,
+                          .own_tokenizer = made.own_tokenizer,
                           .base = made.base,
                           .not_finite = made.not_finite};
   if (done) {

@@ -141,6 +141,11 @@ static int to_hf(const ConvertValues *values, const char *from) {
         "note: %s has no tokenizer: the run names neither a tokenizer.json nor a .model of SentencePiece, or it is "
         "gone\n",
         values->out);
+  } else if (result.own_tokenizer && strcmp(result.type, "qwen2") == 0) {
+    printf(
+        "note: AutoTokenizer of transformers cuts text as Qwen does, whatever %s/tokenizer.json says; "
+        "PreTrainedTokenizerFast.from_pretrained has the tokens of the run\n",
+        values->out);
   }
   return STATUS_DONE;
 }

@@ -396,8 +396,9 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
-  bool base;       // of PEFT: the configuration names the directory of the model
-  int not_finite;  // tensors with numbers that are NaN or infinite
+  bool base;           // of PEFT: the configuration names the directory of the model
+  bool own_tokenizer;  // it is that of the data of the run, and came with no weights
+  int not_finite;      // tensors with numbers that are NaN or infinite
 } MdlExported;
 
 typedef struct {

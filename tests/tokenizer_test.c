@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "runtime/data/alphabet.h"
 #include "runtime/data/normal.h"
+#include "runtime/data/oniguruma.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
 #include "tests/encoded.h"
@@ -115,6 +116,81 @@ static void test_cuts(void **state) {
       "[]", "");
   EXPECT(tokenizer, "t, the", 't', 257);
   tokenizer_close(tokenizer);
+}
+
+// Where the dialect of tokenizer.json differs from PCRE2's: what is cut is what the package tokenizers cuts.
+static void test_dialect(void **state) {
+  (void)state;
+  needs_patterns();
+  static const struct {
+    const char *pattern, *text;
+    int cut[6];  // lengths of pieces, up to a 0
+  } known[] = {{"[a-c[x-z]]+", "abyz]q", {4, 2}},
+               {"[^(\\s|[.,!])]+", "a(b.c", {1, 1, 1, 1, 1}},
+               {"[a-z&&[^b]&&[^d]]+", "acbcd", {2, 1, 1, 1}},
+               {"[^a-z&&[^1]]+", "12ab", {2, 2}},
+               {"[[:^alpha:][\\W]]+", "a1-b", {1, 2, 1}},
+               {"\\p{N}{1,3}+", "1234567 ", {7, 1}},
+               {"(a|b){2}?c", "abcc", {3, 1}},
+               {"x{,2}", "xxx", {2, 1}},
+               {"a{b", "aa{b", {1, 3}},
+               {"\\s+$", "a \nb", {1, 1, 2}},
+               {"^ +", " \n  a", {1, 1, 2, 1}},
+               {"\\w+", "e\xcc\x81-", {3, 1}},
+               {"\\b", "ab c", {2, 1, 1}},
+               {"\\h+", "ag", {1, 1}},
+               {"\\p{Han}+", "\xe6\xbc\xa2\xe3\x80\x82", {3, 3}},
+               {"a(?i)b|c", "aCabc", {2, 2, 1}},
+               {"(?m:a.)", "a\nb", {2, 1}},
+               {"\\u0061+", "aab", {2, 1}}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    Buffer spelled = {0};
+    const char *what = NULL;
+    Error error = {0};
+    Pattern *pattern = NULL;
+    Matcher *matcher = NULL;
+    assert_true(oniguruma_spell(known[i].pattern, strlen(known[i].pattern), &spelled, &what));
+    assert_true(pattern_create(spelled.text, spelled.length, &pattern, &error) && matcher_create(&matcher, &error));
+    const size_t length = strlen(known[i].text);
+    bool cut[32] = {true};
+    size_t begin, end;
+    for (size_t at = 0; at < length && pattern_next(pattern, matcher, known[i].text, length, at, false, &begin, &end) ==
+                                           MATCH_FOUND;) {
+      cut[begin] = cut[end] = true;
+      at = end > at ? end : at + 1;
+    }
+    size_t at = 0;
+    for (int k = 0; at < length; k++) {
+      const size_t size = (size_t)known[i].cut[k];
+      for (size_t b = at + 1; b < length && b <= at + size; b++) {
+        if (cut[b] != (b == at + size)) {
+          fail_msg("%s cuts '%s' otherwise, at %zu, as %s", known[i].pattern, known[i].text, b, spelled.text);
+        }
+      }
+      at += size;
+    }
+    matcher_destroy(matcher);
+    pattern_destroy(pattern);
+    buffer_free(&spelled);
+  }
+  static const char *const as_they_are[] = {
+      "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+      "(?i:'s|'t)|[^\\]a-]++|a{2,3}?|(?<!x)\\P{Lu}*"};
+  for (size_t i = 0; i < sizeof as_they_are / sizeof *as_they_are; i++) {
+    Buffer spelled = {0};
+    const char *what = NULL;
+    assert_true(oniguruma_spell(as_they_are[i], strlen(as_they_are[i]), &spelled, &what));
+    assert_string_equal(spelled.text, as_they_are[i]);
+    buffer_free(&spelled);
+  }
+  static const char *const refused[] = {"(?x)a b", "(?~a)", "[a", "[[:punct:]]", "\\y"};
+  for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+    Buffer spelled = {0};
+    const char *what = NULL;
+    assert_false(oniguruma_spell(refused[i], strlen(refused[i]), &spelled, &what));
+    assert_non_null(what);
+    buffer_free(&spelled);
+  }
 }
 
 static uint32_t random_next(uint32_t *seed) {
@@ -398,6 +474,7 @@ static void test_refused(void **state) {
   expect_error(gpt2_cut, "[{\"id\": -1, \"content\": \"x\"}]", "", "the token 'x' has no number from 0 to");
   expect_error("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(\"}}", "[]", "",
                "the pattern ( cannot be read: missing");
+  expect_error("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"(?x)a\"}}", "[]", "", "has no pattern with spaces");
   expect_error("{\"type\": \"Split\", \"pattern\": {\"Regex\": \"a\"}, \"behavior\": \"MergedWithNext\"}", "[]", "",
                "has no Split of behaviour MergedWithNext");
   static const char none[] =
@@ -433,9 +510,9 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_merges),       cmocka_unit_test(test_cuts),       cmocka_unit_test(test_scans),
-      cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks),
-      cmocka_unit_test(test_characters),   cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_merges), cmocka_unit_test(test_cuts),         cmocka_unit_test(test_dialect),
+      cmocka_unit_test(test_scans),  cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_round_trip),
+      cmocka_unit_test(test_ranks),  cmocka_unit_test(test_characters),   cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,8 +50,9 @@ typedef struct {
   int tensors, files;
   int64_t bytes, step;
   bool tokenizer;
-  bool base;       // of PEFT: the directory of the model is named
-  int not_finite;  // tensors with numbers that are NaN or infinite
+  bool base;           // of PEFT: the directory of the model is named
+  bool own_tokenizer;  // it is that of the data of the run, and came with no weights
+  int not_finite;      // tensors with numbers that are NaN or infinite
 } Exported;
 
 bool convert_export(Arena *arena, const ExportOptions *options, Exported *result, Error *error);

@@ -229,6 +229,31 @@ static bool beside_copy(const Export *x, const char *tokenizer, Error *error) {
   return done;
 }
 
+// Without it transformers takes the class of the architecture, which may cut text in a way of its own.
+static bool class_write(const Export *x, const char *text, size_t size, Error *error) {
+  char path[IO_PATH_MAX];
+  Tokenizer *tokenizer = NULL;
+  if (!io_path(path, error, "%s/" CONVERT_TOKENIZER_JSON, x->part) ||
+      !tokenizer_read(path, text, size, &tokenizer, error)) {
+    return false;
+  }
+  int32_t length = 0;
+  const int32_t end = tokenizer_end(tokenizer);
+  const uint8_t *bytes = end >= 0 ? tokenizer_bytes(tokenizer, end, &length) : NULL;
+  json_t *config =
+      json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+  bool done = config && (!bytes || json_object_set_new(config, "eos_token",
+                                                       json_stringn((const char *)bytes, (size_t)length)) == 0);
+  char *written = done ? json_dumps(config, JSON_INDENT(2)) : NULL;
+  done = written || error_set(error, 3, "no memory for tokenizer_config.json");
+  done = done && io_path(path, error, "%s/tokenizer_config.json", x->part) &&
+         io_replace_file(NULL, path, written, strlen(written), error);
+  free(written);
+  json_decref(config);
+  tokenizer_close(tokenizer);
+  return done;
+}
+
 static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   char target[IO_PATH_MAX], *text = NULL;
   size_t size;
@@ -255,8 +280,9 @@ static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
   const char *name = tokenizer_name(text, size);
   const bool done =
       !name || (io_path(target, error, "%s/%s", x->part, name) && io_replace_file(NULL, target, text, size, error) &&
-                (strcmp(name, CONVERT_TOKENIZER_MODEL) != 0 || beside_copy(x, tokenizer, error)));
-  x->result->tokenizer = done && name;
+                (strcmp(name, CONVERT_TOKENIZER_MODEL) == 0 ? beside_copy(x, tokenizer, error)
+                                                            : class_write(x, text, size, error)));
+  x->result->tokenizer = x->result->own_tokenizer = done && name;
   free(text);
   return done;
 }

@@ -103,11 +103,11 @@ static bool weights_open(HfFiles *files, Error *error) {
       !io_path(other, error, "%s/pytorch_model.bin", files->path)) {
     return false;
   }
+  if (!io_absent(single)) {  // also beside an index, which save_pretrained leaves where there were shards
+    return shard_add(files, "model.safetensors", error);
+  }
   if (!io_absent(index)) {
     return shards_open(files, index, error);
-  }
-  if (!io_absent(single)) {
-    return shard_add(files, "model.safetensors", error);
   }
   const char *link = io_no_file(index) ? index : io_no_file(single) ? single : NULL;
   if (link) {

@@ -21,8 +21,9 @@ bool tokenizer_cut(Tokenizer *tokenizer, const char *pattern, size_t length, boo
   }
   Cut *cut = &tokenizer->cuts[tokenizer->cut_count];
   *cut = (Cut){.matches = matches, .between = between, .scan = matches ? scan_of(pattern, length) : NULL};
-  if (!pattern_create(pattern, length, &cut->pattern, error)) {
-    return false;
+  Error why = {0};
+  if (!pattern_create(pattern, length, &cut->pattern, &why)) {
+    return error_set(error, why.status, "%s: %s", tokenizer->path, why.text);
   }
   tokenizer->cut_count++;
   return true;

@@ -6,6 +6,7 @@
 #include "base/json_guard.h"
 #include "base/utf8.h"
 #include "runtime/data/alphabet.h"
+#include "runtime/data/oniguruma.h"
 #include "runtime/data/tokenizer_internal.h"
 
 static const char space_letter[] = "\xe2\x96\x81";
@@ -257,7 +258,8 @@ static bool split_read(Tokenizer *tokenizer, const json_t *cut, Error *error) {
   const char *plain = json_string_value(json_object_get(pattern, "String"));
   const char *behavior = text_of(cut, "behavior", "Isolated");
   const bool invert = flag_of(cut, "invert", false), removed = strcmp(behavior, "Removed") == 0;
-  Buffer quoted = {0};
+  Buffer spelled = {0};
+  const char *what = NULL;
   if (!regex && (!plain || !*plain)) {
     return error_set(error, 1, "%s: a Split has no pattern", tokenizer->path);
   }
@@ -265,15 +267,15 @@ static bool split_read(Tokenizer *tokenizer, const json_t *cut, Error *error) {
     return refuse(tokenizer, "Split of behaviour", behavior, error);
   }
   if (!regex) {
-    quote(plain, &quoted);
-    if (quoted.failed) {
-      buffer_free(&quoted);
-      return starved(tokenizer, error);
-    }
-    regex = quoted.text;
+    quote(plain, &spelled);
+  } else if (!oniguruma_spell(regex, strlen(regex), &spelled, &what)) {
+    buffer_free(&spelled);
+    return refuse(tokenizer, "pattern with", what, error);
   }
-  const bool done = tokenizer_cut(tokenizer, regex, strlen(regex), !removed || invert, !removed || !invert, error);
-  buffer_free(&quoted);
+  const bool done = spelled.failed ? starved(tokenizer, error)
+                                   : tokenizer_cut(tokenizer, spelled.text ? spelled.text : "", spelled.length,
+                                                   !removed || invert, !removed || !invert, error);
+  buffer_free(&spelled);
   return done;
 }
 

@@ -126,6 +126,7 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   train words.mdl --recipe own --out words --steps 1 --device cpu
   expect 0 "$MDL" convert words --to hf -o words-hf
   cmp tokenizer.json words-hf/tokenizer.json || die "the tokenizer is another"
+  mentions words-hf/tokenizer_config.json '"PreTrainedTokenizerFast"' '"eos_token": "<|endoftext|>"'
   mentions words-hf/config.json '"eos_token_id": 299' '"bos_token_id": null' '"pad_token_id": null'
   # Weights that are trained with the tokens of another tokenizer are said to be.
   train words.mdl --recipe own --steps 1 --out same-words --from words-hf
@@ -230,6 +231,10 @@ expect 2 "$MDL" convert llama-hf -o unasked --recipe small
 mentions err "give --model FILE"
 expect 0 "$MDL" convert llama-hf -o watched --watch head
 grep -q "watch head;" watched/resolved.mdl || die "--watch is left out"
+# What save_pretrained leaves in a directory that held shards is not read: transformers reads the one file.
+bad llama-hf; echo '{"weight_map": {"lm_head.weight": "model-00001-of-00002.safetensors"}}' > bad/model.safetensors.index.json
+expect 0 "$MDL" convert bad -o from-single
+rm -r bad from-single
 bad llama-hf; rm bad/model.safetensors; wrong "holds neither model.safetensors nor model.safetensors.index.json"
 bad llama-hf; rm bad/model.safetensors; touch bad/pytorch_model.bin; wrong "pytorch_model.bin is not read"
 bad llama-hf; truncate -s -4 bad/model.safetensors; wrong "model.safetensors is damaged"

@@ -26,6 +26,13 @@ MDL, ROOT, SIZE = sys.argv[1], sys.argv[2], int(float(sys.argv[3]) * 1e6)
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
           r"|\s*[\r\n]+|\s+(?!\S)|\s+")
+# Where the patterns of Oniguruma differ from PCRE2's.
+DIALECT = {
+    "sets.json": (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}&&[^\p{Han}]]+(?i:'s|'ll)?|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+                  r"|\s*[\r\n]+|\s+(?!\S)|\s+"),
+    "bloom.json": r" ?[^(\s|[.,!?…。，、।۔،])]+",
+    "lines.json": r"^ +|\w+|\s+$|\p{N}{1,3}+|[[:alnum:]_]+",
+    "edges.json": r"\b\W+\b|[a-z&&[^aeiou]]+|\h+"}
 ODD = ["é", "ſ", "'s", "'S", "'ſ", "'ll", "'RE", " ", "  ", "\n", "\r\n", "\t", "1", "２", "½", "Ⅷ", "\u0085", "\u180e",
        "\u200b", "\u3000", "日本語", "。", "😀", "e\u0301", "<|endoftext|>", "<|end", "-", "__", "(", "''", "١٢٣٤", "ǅ", "ʰ",
        "a\u0323\u0307", "\u0344", "\u2126", "\ufb01", "\uf900", "\u304b\u3099", "\u1100\u1161\u11a8", "\uac00\u11a8", "ẛ̣",
@@ -65,6 +72,8 @@ def hugging_face(text):
     split = pre_tokenizers.Split(Regex(LLAMA3), "isolated")
     kinds = {"gpt2.json": (whole, {}), "llama3.json": (pre_tokenizers.Sequence([split, last]), {"ignore_merges": True}),
              "digits.json": (pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), whole]), {})}
+    kinds.update({name: (pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"), last]), {})
+                  for name, pattern in DIALECT.items()})
     forms = {"qwen.json": normalizers.NFC(), "nfd.json": normalizers.Sequence([normalizers.NFD()]),
              "nfkc.json": normalizers.NFKC(), "nfkd.json": normalizers.NFKD()}
     kinds.update({name: (None, {}) for name in forms})
