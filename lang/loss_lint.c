@@ -385,8 +385,9 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
     s->scaled = !s->added;
     return false;
   }
-  if (node->op == OP_NEG) {
-    return is_plain_sum(s, node->operands[0], factor, depth + 1);
+  const bool from_zero = node->op == OP_SUB && lint_number(s->graph, node->operands[0], &number) && number == 0;
+  if (node->op == OP_NEG || from_zero) {
+    return is_plain_sum(s, node->operands[from_zero], factor, depth + 1);
   }
   if ((node->op == OP_ADD || node->op == OP_SUB) && !s->sum) {
     s->added = true;
