@@ -76,18 +76,74 @@ static bool set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Sp
   return true;
 }
 
-// optimizer.lr.peak = 1e-3: the argument of the call in every setting that begins with the word.
+// What stands in the text, as it is written.
+static const char *written(const Unit *unit, const Ast *ast) {
+  const Source *source = ast && ast->span.file >= 0 ? &unit->diag->sources.at[ast->span.file] : NULL;
+  return source
+             ? arena_format(unit->arena, "%.*s", (int)(ast->span.end - ast->span.begin), source->text + ast->span.begin)
+             : NULL;
+}
+
+static const Ast *argument_of(const Ast *call, const char *path) {
+  const size_t length = strcspn(path, ".");
+  const Ast *list = call && call->kind == AST_CALL ? call->kids[0] : NULL;
+  for (int i = 0; list && i < list->count; i++) {
+    const Ast *argument = list->kids[i];
+    if (argument->name && strlen(argument->name) == length && strncmp(argument->name, path, length) == 0) {
+      return path[length] ? argument_of(argument->kids[0], path + length + 1) : argument->kids[0];
+    }
+  }
+  return NULL;
+}
+
+static bool said_alike(const Unit *unit, const Ast *a, const Ast *b) {
+  return a == b || (a && b && strcmp(written(unit, a), written(unit, b)) == 0);
+}
+
+// norm.decay, of `optimizer norm, bias: adamw(decay = 0);`: decay; else NULL.
+static const char *behind_selector(const Unit *unit, const Ast *setting, const char *path) {
+  const Ast *phrases = setting->kids[0];
+  for (int i = 0; setting->kids[1] && i < phrases->count; i++) {
+    const char *selector = written(unit, phrases->kids[i]);
+    selector += selector && i == 0 ? strcspn(selector, " ") : 0;
+    selector += selector ? strspn(selector, " ") : 0;
+    const size_t length = selector ? strlen(selector) : 0;
+    if (length > 0 && strncmp(path, selector, length) == 0 && path[length] == '.') {
+      return path + length + 1;
+    }
+  }
+  return NULL;
+}
+
+// optimizer.lr.peak = 1e-3: the argument of the call in the setting that begins with the word; in those with selectors
+// too where they have said the same, or where they alone say something. optimizer.norm.decay: of this selector alone.
 static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span) {
-  size_t length = (size_t)(strchr(path, '.') - path);
-  bool any = false;
+  const size_t length = (size_t)(strchr(path, '.') - path);
+  const char *argument = path + length + 1;
+  Ast **of = ARENA_ARRAY(unit->arena, Ast *, recipe->count + 1);
+  const Ast *plain = NULL, *before = NULL;
+  bool any = false, selected = false, alone = false;
   for (int i = 0; i < recipe->count; i++) {
     Ast *setting = recipe->kids[i];
-    Name word = phrase_word(setting->kids[0]->kids[0]);
-    if (!word || strlen(word) != length || strncmp(word, path, length) != 0) {
+    const Name word = phrase_word(setting->kids[0]->kids[0]);
+    const bool found = word && strlen(word) == length && strncmp(word, path, length) == 0;
+    of[i] = found ? settings_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]) : NULL;
+    plain = of[i] && !setting->kids[1] ? of[i] : plain;
+    selected |= of[i] && behind_selector(unit, setting, argument);
+  }
+  before = argument_of(plain, argument);
+  for (int i = 0; i < recipe->count; i++) {
+    alone |= of[i] && of[i] != plain && !before && argument_of(of[i], argument);
+  }
+  for (int i = 0; i < recipe->count; i++) {
+    const char *rest = of[i] && selected ? behind_selector(unit, recipe->kids[i], argument) : argument;
+    if (!of[i] || !rest) {
       continue;
     }
-    Ast *call = settings_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]);
-    any = (call && set_argument(unit, call, path + length + 1, value, span)) || any;
+    const Ast *now = argument_of(of[i], argument);
+    const bool same = now || before ? said_alike(unit, now, before) : !plain || of[i]->name == plain->name;
+    const bool meant = selected || !plain || (alone ? now != NULL : of[i] == plain || same);
+    any = (meant && set_argument(unit, of[i], rest, value, span)) || any;
   }
   if (!any) {
     Diagnostic *error = diag_error(unit->diag, E010, span, "the recipe has nothing called '%s'", path);

@@ -131,3 +131,25 @@ done
   optimizer norm: adamw(lr = cosine(peak = 1e-3, steps = 120)); }"; } > longest.mdl
 expect 0 "$MDLC" explain longest.mdl
 mentions out "120 steps"
+
+# --set of an optimizer's argument: in rules with selectors too where they say the same, or they alone say it; or in one.
+cat >> longest.mdl << END
+recipe rules { model lm(); data text("$ROOT/LICENSE"); steps = 1; optimizer adamw(lr = 1e-3, decay = 0.1);
+  optimizer norm: adamw(lr = 1e-3, decay = 0); optimizer table: sgd(lr = 1e-2, momentum = 0.5); }
+END
+set_of() {  # SETTING RULE...: what the rules are then
+  rm -rf set
+  train longest.mdl --recipe rules --set "$1" --out set
+  shift
+  for rule; do
+    mentions set/resolved.mdl "$rule"
+  done
+}
+set_of optimizer.decay=0.2 'adamw(lr = 1e-3, decay = 0.2)' 'norm: adamw(lr = 1e-3, decay = 0)' 'sgd(lr = 1e-2, momentum = 0.5)'
+set_of optimizer.lr=2e-3 'adamw(lr = 2e-3, decay = 0.1)' 'norm: adamw(lr = 2e-3, decay = 0)' 'sgd(lr = 1e-2, momentum = 0.5)'
+set_of optimizer.momentum=0.9 'adamw(lr = 1e-3, decay = 0.1)' 'norm: adamw(lr = 1e-3, decay = 0)' 'sgd(lr = 1e-2, momentum = 0.9)'
+set_of optimizer.norm.decay=0.3 'adamw(lr = 1e-3, decay = 0.1)' 'norm: adamw(lr = 1e-3, decay = 0.3)' 'momentum = 0.5'
+set_of 'optimizer.betas=(0.8, 0.9)' 'adamw(lr = 1e-3, decay = 0.1, betas = (0.8, 0.9))' \
+  'norm: adamw(lr = 1e-3, decay = 0, betas = (0.8, 0.9))' 'sgd(lr = 1e-2, momentum = 0.5)'
+expect 1 "$MDLC" compile longest.mdl --recipe rules --set optimizer.norm.momentum=1 -o set.mdlx
+mentions err "'adamw' has no parameter 'momentum'"
