@@ -8,7 +8,7 @@
 
 #include "lang/updates.h"
 
-enum { SAMPLES = 256, MOST_DEPTH = 200, MOST_NODES = 4096 };
+enum { SAMPLES = 16384, MOST_DEPTH = 200, MOST_NODES = 4096 };
 #define FAR 1e12  // a step that no run reaches
 
 typedef struct {
@@ -19,6 +19,12 @@ typedef struct {
 } Rate;
 
 static double value_at(Rate *rate, ValueId value, double step, int depth);
+
+// Whole numbers are of 32 bits.
+static double wrapped(double number) {
+  const double kinds = 4294967296.0;
+  return number - kinds * floor((number + kinds / 2) / kinds);
+}
 
 static double node_at(Rate *rate, const Node *node, double step, int depth) {
   const Graph *graph = rate->e->graph;
@@ -52,7 +58,8 @@ static double node_at(Rate *rate, const Node *node, double step, int depth) {
       return floor(of[0]);
     default:
       if (node->operand_count == 2) {
-        return number_of_pair(node->op, of[0], of[1], &rate->unknown);
+        const double number = number_of_pair(node->op, of[0], of[1], &rate->unknown);
+        return graph_value(graph, node->first_result)->type == TYPE_INT && step <= INT32_MAX ? wrapped(number) : number;
       }
       rate->unknown |= node->operand_count != 1;
       return number_of_unary(node->op, of[0], &rate->unknown);
