@@ -154,16 +154,30 @@ static Seen seen_by(Graph *graph, ValueId value, const Node *target) {
   return seen;
 }
 
+// Both before the same places are taken of them, which shifts nothing.
+static void behind_cuts(const Graph *graph, ValueId *scores, ValueId *targets) {
+  for (;;) {
+    const Node *a = graph_producer(graph, behind_views(graph, *scores)),
+               *b = graph_producer(graph, behind_views(graph, *targets));
+    if (!a || !b || a->op != OP_SLICE || b->op != OP_SLICE || a->axis != b->axis || a->integer != b->integer) {
+      return;
+    }
+    *scores = a->operands[0];
+    *targets = b->operands[0];
+  }
+}
+
 // Random numbers, a mask, a shift, or a few values in the middle of an autoencoder may hide what is to be told, so
 // nothing is said where there are some.
 static void check_targets(Elaborator *e, const Node *take) {
   static const char *const inputs[] = {"tokens", "targets"};
+  ValueId scores = take->operands[0], targets = take->operands[1];
+  behind_cuts(e->graph, &scores, &targets);
   for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
-    if (!is_input(e->graph, take->operands[1], inputs[i])) {
+    if (!is_input(e->graph, targets, inputs[i])) {
       continue;
     }
-    const Seen seen =
-        seen_by(e->graph, take->operands[0], graph_producer(e->graph, behind_views(e->graph, take->operands[1])));
+    const Seen seen = seen_by(e->graph, scores, graph_producer(e->graph, behind_views(e->graph, targets)));
     if (seen.reads && !seen.hidden) {
       Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
                                       "the logits are computed from `%s`, which they are to predict", inputs[i]);
@@ -185,7 +199,22 @@ static void check_reductions(Elaborator *e, const Node *take) {
     tokens = nodes[i] && node->op == OP_INPUT && strcmp(node->text, "tokens") == 0 ? node : tokens;
   }
   const Shape places = tokens ? graph_shape(graph, tokens->first_result) : (Shape){0};
-  if (!tokens || !is_input(graph, take->operands[1], "targets") || !shape_contains(&logits, &places)) {
+  if (!tokens || !is_input(graph, take->operands[1], "targets")) {
+    return;
+  }
+  for (int i = 0; i < places.count; i++) {
+    if (!shape_has(&logits, places.axis[i]) && is_along(&places, graph, places.axis[i])) {
+      Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
+                                      "all positions along '%s' get one guess, made of the tokens that they are to "
+                                      "predict as well",
+                                      axis_name(e, places.axis[i]));
+      diag_help(e->diag, said,
+                "logits have the axes of `targets` and that of the scores: reduce none of these, and pick no place of "
+                "them; `allow E049;` in the recipe if that is meant");
+      return;
+    }
+  }
+  if (!shape_contains(&logits, &places)) {
     return;
   }
   const Node *node = lint_reduces_text(graph, tokens, nodes, true);
