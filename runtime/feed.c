@@ -132,6 +132,10 @@ static const PlanInput *input_tokens(const PlanSet *set, ProgramKind program) {
   return tokens;
 }
 
+bool feed_axes(const PlanInput *tokens, int *batch, int *sequence) {
+  return input_axes(tokens, NULL, batch, sequence);
+}
+
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence) {
   int batch, position;
   const PlanInput *tokens = input_tokens(set, program);
