@@ -28,13 +28,39 @@ Unit front_unit(const Front *f, const CompileOptions *options) {
                 .watch = options->text_watch};
 }
 
+void front_check_model(Front *f, const CompileOptions *options, DiagMark mark) {
+  if (!f->spec.text->model || !f->spec.text->read) {
+    return;
+  }
+  Diag *diag = f->diag;
+  const int end = diag->all.count;
+  Compilation *c = ARENA_NEW(f->arena, Compilation);
+  *c = front_start(f, options, PROGRAM_TRAIN);
+  passes_run(c, "elaborate");
+  int kept = mark.count;
+  for (int i = mark.count; i < diag->all.count; i++) {
+    const Diagnostic one = diag->all.at[i];
+    const bool follows = f->spec.text->lacks && i < end && (one.code == E015 || one.code == E041);
+    diag->errors -= follows && one.severity == SEVERITY_ERROR;
+    diag->warnings -= follows && one.severity == SEVERITY_WARNING;
+    diag->all.at[kept] = one;
+    kept += !follows;
+  }
+  diag->all.count = kept;
+}
+
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
   f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
   f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
-  if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
+  if (!unit_load(&f->unit, options->file)) {
+    return false;
+  }
+  const DiagMark mark = diag_mark(diag);
+  if (!settings_read(arena, &f->unit, options, &f->spec)) {
+    front_check_model(f, options, mark);
     return false;
   }
   f->pipeline = front_has_stages(&f->spec);

@@ -240,13 +240,14 @@ static Span declared_below(const Ast *ast, Name name, Span behind) {
 }
 
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
+  const bool function = strcmp(kind, "function") == 0;
+  e->spec->text->lacks |= function;
   if (unknown_again(e, name, span)) {
     return;
   }
   enum { MOST = 1024 };
   const char *candidates[MOST];
   int count = 0;
-  bool function = strcmp(kind, "function") == 0;
   for (int i = 0; e->frame && !function && i < e->frame->declared.count && count < MOST; i++) {
     candidates[count++] = e->frame->declared.at[i];
   }
