@@ -108,7 +108,11 @@ model m {
 recipe r { batch = 2; seq = 8; steps = 2; optimizer adamw(lr = 1e-3, clip = 0); }
 END
 train still.mdl --data "$ROOT/LICENSE" --out still
+mentions out "all gradients of step 1 are 0, so nothing is learned from its batch"
+sed 's/\(param [^;]*\);/\1 ~ normal(0.1);/; s/dot(w/dot(0 * w/' still.mdl > flat.mdl
+train flat.mdl --data "$ROOT/LICENSE" --out flat
 mentions out "all gradients of step 1 are 0"
+! grep -q "product of two" out || die "a cause is made up: $(cat out)"
 sed 's/param .*;/& /; s/\(param [^;]*\);/\1 ~ normal(0.1);/' still.mdl > moves.mdl
 train moves.mdl --data "$ROOT/LICENSE" --out moves
 [ "$(weights moves 2)" != "$(weights still 2)" ] || die "clip = 0 stops a model"
