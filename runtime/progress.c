@@ -308,6 +308,12 @@ void progress_validation(Log *log, const Validation *validation, int64_t step, c
              all->loss, outputs.text ? outputs.text : "");
     buffer_free(&outputs);
   }
+  if (all->tokens > 0 && !isfinite(all->loss)) {
+    log_line(log,
+             LOG_YELLOW "warning" LOG_PLAIN
+                        "   the validation loss of step %lld is %s: a value on the way to it is none, or too large",
+             (long long)step, isnan(all->loss) ? "no number" : "infinite");
+  }
 }
 
 void progress_end(Log *log, const ProgressFacts *facts, const MetricsLine *line, double seconds, int64_t beside) {

@@ -118,6 +118,18 @@ train moves.mdl --data "$ROOT/LICENSE" --out moves
 [ "$(weights moves 2)" != "$(weights still 2)" ] || die "clip = 0 stops a model"
 if grep -q "gradients of step 1" out; then die "a model that learns is called still"; fi
 
+# A loss that is no number in evaluations alone is said; what a type cannot hold is not fed.
+sed 's|"../../LICENSE"|"'"$ROOT"'/LICENSE"|; s|^  loss = .*|&\n  if not training { loss = loss + log(loss - 1000); }|' "$SMALL" > nan.mdl
+train nan.mdl --steps 2 --eval-every 0 --out nan
+mentions out "the validation loss of step 2 is no number"
+expect 0 "$MDL" eval nan
+mentions err "warning: the loss is no number"
+expect 0 "$MDL" eval still --batches 1
+! grep -q warning err || die "a loss that is a number is doubted: $(cat err)"
+sed 's|input tokens.*|&\n  input share: bool[batch, seq];|; s|^  loss = .*|  loss = sum(cross_entropy(logits, targets over vocab) * share);|; s|^  data.*||' "$SMALL" > share.mdl
+expect 1 "$MDL" train share.mdl --data "$ROOT/LICENSE" --steps 1 --out share
+mentions err "'share' has type bool, which cannot hold what the data feeds it (mask divided by its sum"
+
 # Words of other programs, an argument too many, an option given twice, a text of another kind.
 said 2 "--steps is given twice, as '1' and as '2'" "$MDL" train "$SMALL" --steps 1 --steps 2
 said 2 "unexpected argument 'Hello'; a text to go on with is --prompt 'Hello'" "$MDL" generate run Hello
