@@ -88,7 +88,7 @@ grep -q "the command:.*mdlc fmt -" ended
 # What trains on something else than was meant, or not at all.
 printf '\xff\xfeA\0B\0' > wide.txt
 expect 1 "$MDL" train "$SMALL" --data wide.txt --out w --steps 1
-mentions err "UTF-16" "iconv -f utf-16"
+mentions err "wide.txt is UTF-16, not UTF-8; convert it first: \`iconv -f utf-16 -t utf-8 wide.txt > wide.utf8.txt\`"
 for i in $(seq 200); do printf '\x05\0\0\0\x07\0\0\0'; done > wide.bin
 sed 's/data text.*/data tokens("wide.bin", u16);/' "$SMALL" > wide.mdl
 expect 1 "$MDL" train wide.mdl --out w --steps 1
