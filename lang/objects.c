@@ -258,7 +258,7 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   if (unknown_again(e, name, span)) {
     return;
   }
-  enum { MOST = 1024 };
+  enum { MOST = 1024, MOST_SEARCHED = 100 };  // candidates; errors of which the whole text is walked
   const char *candidates[MOST];
   int count = 0;
   for (int i = 0; e->frame && !function && i < e->frame->declared.count && count < MOST; i++) {
@@ -283,17 +283,19 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   const char *foreign = function ? foreign_function(name) : foreign_name(name);
   const Ast *body = !e->frame ? NULL : e->frame->function ? e->frame->function : e->spec->text->model->ast;
   const bool itself = e->frame && e->frame->variable == name;
-  const Span below = function || itself ? SPAN_NONE : declared_below(body, name, span);
-  const Span named = strcmp(kind, "value") == 0 && !foreign ? call_named(body, name) : SPAN_NONE;
+  const bool few = e->diag->errors <= MOST_SEARCHED;
+  const Span below = function || itself || !few ? SPAN_NONE : declared_below(body, name, span);
+  const Span named = few && strcmp(kind, "value") == 0 && !foreign ? call_named(body, name) : SPAN_NONE;
   if (below.file >= 0) {
     diag_related(e->diag, error, below, "it is declared here, below");
     diag_help(e->diag, error, "a name is known from its declaration on: move that up");
   } else if (named.file >= 0) {
     diag_related(e->diag, error, named, "it is the name of this call");
-    diag_help(e->diag, error,
-              "that names parameters, for selectors and checkpoints, and is no value: declare a parameter that is read "
-              "again, `param %s: [vocab, embed] ~ normal(0.02);`, of which `%s[tokens]` is an embedding",
-              name, name);
+    diag_help(
+        e->diag, error,
+        "that names parameters, for selectors and checkpoints, and is no value: what is read twice is declared, `param "
+        "%s: [vocab, embed] ~ normal(0.02);`, and read as `%s[tokens]` and `dot(x, %s over embed)`",
+        name, name, name);
   } else if (foreign) {
     diag_help(e->diag, error, "%s", foreign);
   } else if (!function && e->frame && e->frame->kind == FRAME_UPDATE && e->frame->variable == name) {
