@@ -33,17 +33,20 @@ void front_check_model(Front *f, const CompileOptions *options, DiagMark mark) {
     return;
   }
   Diag *diag = f->diag;
-  const int end = diag->all.count;
+  const int end = diag->all.count, count = end - mark.count;
+  const Diagnostic *read = arena_copy(f->arena, diag->all.at + mark.count, sizeof *read * (size_t)count);
   Compilation *c = ARENA_NEW(f->arena, Compilation);
   *c = front_start(f, options, PROGRAM_TRAIN);
   passes_run(c, "elaborate");
   int kept = mark.count;
-  for (int i = mark.count; i < diag->all.count; i++) {
-    const Diagnostic one = diag->all.at[i];
-    const bool follows = f->spec.text->lacks && i < end && (one.code == E015 || one.code == E041);
-    diag->errors -= follows && one.severity == SEVERITY_ERROR;
-    diag->warnings -= follows && one.severity == SEVERITY_WARNING;
-    diag->all.at[kept] = one;
+  for (int i = end; i < diag->all.count; i++) {
+    diag->all.at[kept++] = diag->all.at[i];
+  }
+  for (int i = 0; i < count; i++) {
+    const bool follows = f->spec.text->lacks && (read[i].code == E015 || read[i].code == E041);
+    diag->errors -= follows && read[i].severity == SEVERITY_ERROR;
+    diag->warnings -= follows && read[i].severity == SEVERITY_WARNING;
+    diag->all.at[kept] = read[i];
     kept += !follows;
   }
   diag->all.count = kept;

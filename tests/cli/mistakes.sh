@@ -130,6 +130,22 @@ sed 's|input tokens.*|&\n  input share: bool[batch, seq];|; s|^  loss = .*|  los
 expect 1 "$MDL" train share.mdl --data "$ROOT/LICENSE" --steps 1 --out share
 mentions err "'share' has type bool, which cannot hold what the data feeds it (mask divided by its sum"
 
+# What is wrong with the model comes first in all commands, and a layout is not blamed for what follows from it.
+sed 's/= attention(/= atention(/' "$SMALL" > typo.mdl
+echo 'layout tp2 { mesh tp = 2; heads -> tp; recompute attention; }' >> typo.mdl
+for command in "$MDLC check" "$MDLC explain" "$MDLC compile -o typo.mdlx" "$MDL train --out typo" "$MDL ablate --dry"; do
+  # shellcheck disable=SC2086 # a program and its arguments
+  expect 1 $command typo.mdl $([ "${command% --dry}" = "$command" ] || echo layout=single,tp2)
+  cat out err > both
+  mentions both "there is no function 'atention' here"
+  ! grep -q "to recompute" both || die "$command blames a layout: $(cat both)"
+done
+{ echo 'layout tp2 { mesh tp = 2; heads -> tp; recompute atention; }'; sed 's/ to embed, name = table/ to embd, name = table/' "$SMALL"; } > both.mdl
+expect 1 "$MDL" train both.mdl --out typo
+mentions err "there is no axis 'embd' here" "nothing called 'atention' to recompute"
+expect 1 "$MDL" ablate --dry both.mdl layout=single,tp2
+mentions out "there is no axis 'embd' here"
+
 # Words of other programs, an argument too many, an option given twice, a text of another kind.
 said 2 "--steps is given twice, as '1' and as '2'" "$MDL" train "$SMALL" --steps 1 --steps 2
 said 2 "unexpected argument 'Hello'; a text to go on with is --prompt 'Hello'" "$MDL" generate run Hello
