@@ -391,15 +391,18 @@ static bool check_text(Arena *arena, Diag *diag, const CompileOptions *options) 
     for (int i = 0; i < (count ? count : 1); i++) {
       CompileOptions one = *options;
       one.recipe = count ? recipes[i] : options->recipe;
+      const DiagMark mark = diag_mark(diag);
       bool good = settings_read(arena, &f->unit, &one, &f->spec);
       f->pipeline = good && front_has_stages(&f->spec);
       f->tenancy = (Tenancy){.index = map_create(arena)};
       f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
       f->compresses = ARENA_ARRAY(arena, CompressUse, f->spec.compress.count + 1);
-      if (f->spec.text->model && f->spec.text->read) {  // what is wrong with the model is said as well
+      if (!good) {
+        front_check_model(f, &one, mark);
+      } else {
         Compilation *c = ARENA_NEW(arena, Compilation);
         *c = front_start(f, &one, PROGRAM_TRAIN);
-        if (passes_run(c, good && !one.brief ? NULL : "elaborate") && good && !one.brief && check_policies(f, &one)) {
+        if (passes_run(c, one.brief ? "elaborate" : NULL) && !one.brief && check_policies(f, &one)) {
           f->logits = front_has_logits(c);
           check_others(f, &one);
           if (!f->pipeline) {  // of which this is the first stage alone

@@ -28,13 +28,42 @@ Unit front_unit(const Front *f, const CompileOptions *options) {
                 .watch = options->text_watch};
 }
 
+void front_check_model(Front *f, const CompileOptions *options, DiagMark mark) {
+  if (!f->spec.text->model || !f->spec.text->read) {
+    return;
+  }
+  Diag *diag = f->diag;
+  const int end = diag->all.count, count = end - mark.count;
+  const Diagnostic *read = arena_copy(f->arena, diag->all.at + mark.count, sizeof *read * (size_t)count);
+  Compilation *c = ARENA_NEW(f->arena, Compilation);
+  *c = front_start(f, options, PROGRAM_TRAIN);
+  passes_run(c, "elaborate");
+  int kept = mark.count;
+  for (int i = end; i < diag->all.count; i++) {
+    diag->all.at[kept++] = diag->all.at[i];
+  }
+  for (int i = 0; i < count; i++) {
+    const bool follows = f->spec.text->lacks && (read[i].code == E015 || read[i].code == E041);
+    diag->errors -= follows && read[i].severity == SEVERITY_ERROR;
+    diag->warnings -= follows && read[i].severity == SEVERITY_WARNING;
+    diag->all.at[kept] = read[i];
+    kept += !follows;
+  }
+  diag->all.count = kept;
+}
+
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options) {
   *f = (Front){.arena = arena, .diag = diag};
   f->names = names_create(arena);
   f->unit = front_unit(f, options);
   f->tenancy = (Tenancy){.index = map_create(arena)};
   f->tensors = (ModelTensors){.arena = arena, .index = map_create(arena)};
-  if (!unit_load(&f->unit, options->file) || !settings_read(arena, &f->unit, options, &f->spec)) {
+  if (!unit_load(&f->unit, options->file)) {
+    return false;
+  }
+  const DiagMark mark = diag_mark(diag);
+  if (!settings_read(arena, &f->unit, options, &f->spec)) {
+    front_check_model(f, options, mark);
     return false;
   }
   f->pipeline = front_has_stages(&f->spec);

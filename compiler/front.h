@@ -55,6 +55,9 @@ bool front_has_histories(const Spec *spec);      // of the scales of products in
 void front_choose_policy(Front *f, int policy);  // of those of the run: what is compiled from here on has it
 Unit front_unit(const Front *f, const CompileOptions *options);  // nothing is loaded yet
 bool front_read(Front *f, Arena *arena, Diag *diag, const CompileOptions *options);
+// Where settings are wrong, which were read since `mark`: says what is wrong with the model as well, ahead of them. If
+// it calls a function that is not there, names that it would make are unknown, and no selector or rule is to blame.
+void front_check_model(Front *f, const CompileOptions *options, DiagMark mark);
 void front_start_again(Front *f);  // of what the passes have made of training steps for all stages, nothing is left
 void front_start_plan(Front *f);   // of f->stage
 Compilation front_start(Front *f, const CompileOptions *options, ProgramKind program);

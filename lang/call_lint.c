@@ -5,10 +5,16 @@
 
 #include "lang/elaborate.h"
 
+typedef enum {
+  FROM,   // the number is at least `least`, and smaller than `most`
+  ABOVE,  // larger than `least`
+  UP_TO   // at least `least`, and at most `most`
+} Ends;
+
 typedef struct {
   const char *function, *parameter;
-  double least, below;  // the number is at least, or with `above` larger than, `least`, and smaller than `below`
-  bool above;
+  double least, most;
+  Ends ends;
   int items;  // of a tuple; 0: one number
   const char *help;
 } Limit;
@@ -22,32 +28,34 @@ typedef struct {
 #define BETAS "write `betas = (0.9, 0.95)`"
 
 static const Limit limits[] = {
-    {"dropout", "rate", 0, 1, false, 0, SHARE},
-    {"adamw", "betas", 0, 1, false, 2, BETAS},
-    {"adamw", "eps", 0, INFINITY, true, 0, "it keeps what is divided by from being 0: `1e-8`"},
-    {"adamw", "decay", 0, INFINITY, false, 0, NULL},
-    {"sgd", "momentum", 0, 1, false, 0, SHARE},
-    {"sgd", "decay", 0, INFINITY, false, 0, NULL},
-    {"lion", "betas", 0, 1, false, 2, BETAS},
-    {"lion", "decay", 0, INFINITY, false, 0, NULL},
-    {"attention", "scale", 0, INFINITY, true, 0, "scores are multiplied by it: `scale = 1 / sqrt(hd)`"},
-    {"attention", "cap", 0, INFINITY, true, 0, "without it scores are not capped"},
-    {"adamw", "clip", 0, INFINITY, false, 0, CLIP},
-    {"sgd", "clip", 0, INFINITY, false, 0, CLIP},
-    {"lion", "clip", 0, INFINITY, false, 0, CLIP},
-    {"rope", "theta", 0, INFINITY, true, 0, "positions turn by powers of it: `theta = 10000`"},
-    {"layer_norm", "eps", 0, INFINITY, false, 0, EPS},
-    {"rms_norm", "eps", 0, INFINITY, false, 0, EPS},
-    {"batch_norm", "eps", 0, INFINITY, false, 0, EPS},
-    {"linear", "rank", 0, INFINITY, false, 0, "it is the rank of an adapter; 0: there is none"},
-    {"linear", "alpha", 0, INFINITY, true, 0, ALPHA},
-    {"lora", "alpha", 0, INFINITY, true, 0, ALPHA},
-    {"lora_three", "alpha", 0, INFINITY, true, 0, ALPHA},
-    {"slowed", "factor", 0, INFINITY, true, 0, "rotary positions turn so many times slower"},
-    {"slowed", "places", 0, INFINITY, true, 0, "it is the length of text that was learned first"},
-    {"linear", "std", 0, INFINITY, false, 0, DEVIATION},
-    {"embedding", "std", 0, INFINITY, false, 0, DEVIATION},
-    {"normal", "std", 0, INFINITY, false, 0, DEVIATION},
+    {"dropout", "rate", 0, 1, FROM, 0, SHARE},
+    {"adamw", "betas", 0, 1, FROM, 2, BETAS},
+    {"adamw", "eps", 0, INFINITY, ABOVE, 0, "it keeps what is divided by from being 0: `1e-8`"},
+    {"adamw", "decay", 0, INFINITY, FROM, 0, NULL},
+    {"sgd", "momentum", 0, 1, FROM, 0, SHARE},
+    {"sgd", "decay", 0, INFINITY, FROM, 0, NULL},
+    {"lion", "betas", 0, 1, FROM, 2, BETAS},
+    {"lion", "decay", 0, INFINITY, FROM, 0, NULL},
+    {"attention", "scale", 0, INFINITY, ABOVE, 0, "scores are multiplied by it: `scale = 1 / sqrt(hd)`"},
+    {"attention", "cap", 0, INFINITY, ABOVE, 0, "without it scores are not capped"},
+    {"adamw", "clip", 0, INFINITY, FROM, 0, CLIP},
+    {"sgd", "clip", 0, INFINITY, FROM, 0, CLIP},
+    {"lion", "clip", 0, INFINITY, FROM, 0, CLIP},
+    {"rope", "theta", 0, INFINITY, ABOVE, 0, "positions turn by powers of it: `theta = 10000`"},
+    {"layer_norm", "eps", 0, INFINITY, FROM, 0, EPS},
+    {"rms_norm", "eps", 0, INFINITY, FROM, 0, EPS},
+    {"batch_norm", "momentum", 0, 1, UP_TO, 0,
+     "it is the share of the new in the running statistics: `0.1` is one in ten"},
+    {"batch_norm", "eps", 0, INFINITY, FROM, 0, EPS},
+    {"linear", "rank", 0, INFINITY, FROM, 0, "it is the rank of an adapter; 0: there is none"},
+    {"linear", "alpha", 0, INFINITY, ABOVE, 0, ALPHA},
+    {"lora", "alpha", 0, INFINITY, ABOVE, 0, ALPHA},
+    {"lora_three", "alpha", 0, INFINITY, ABOVE, 0, ALPHA},
+    {"slowed", "factor", 0, INFINITY, ABOVE, 0, "rotary positions turn so many times slower"},
+    {"slowed", "places", 0, INFINITY, ABOVE, 0, "it is the length of text that was learned first"},
+    {"linear", "std", 0, INFINITY, FROM, 0, DEVIATION},
+    {"embedding", "std", 0, INFINITY, FROM, 0, DEVIATION},
+    {"normal", "std", 0, INFINITY, FROM, 0, DEVIATION},
 };
 
 static bool is_computed(const Ast *written) {
@@ -91,15 +99,17 @@ static bool is_part_of_step(const Ast *function, const Ast *formal, const Ast *w
 
 static bool in_limits(const Limit *limit, const Object *object) {
   const double number = object->number;
-  return object->kind != OBJECT_NUMBER || ((limit->above ? number > limit->least : number >= limit->least) &&
-                                           (isinf(limit->below) || number < limit->below));
+  return object->kind != OBJECT_NUMBER ||
+         ((limit->ends == ABOVE ? number > limit->least : number >= limit->least) &&
+          (isinf(limit->most) || number < limit->most || (limit->ends == UP_TO && number == limit->most)));
 }
 
 static bool number_error(Elaborator *e, const Ast *function, const Limit *limit, Span span, const Object *object) {
-  const char *below = isinf(limit->below) ? "" : arena_format(e->arena, " and below %g", limit->below);
+  const char *most = limit->ends == UP_TO ? "at most" : "below";
+  most = isinf(limit->most) ? "" : arena_format(e->arena, " and %s %g", most, limit->most);
   Diagnostic *error =
       diag_error(e->diag, E030, span, "'%s' of '%s' must be %s %g%s, found %s", limit->parameter, function->name,
-                 limit->above ? "above" : "at least", limit->least, below, object_describe(e, object));
+                 limit->ends == ABOVE ? "above" : "at least", limit->least, most, object_describe(e, object));
   if (limit->help) {
     diag_help(e->diag, error, "%s", limit->help);
   }

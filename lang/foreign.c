@@ -18,6 +18,7 @@ typedef struct {
 #define PRODUCT "a product that sums over axes is `dot(a, b over k)`"
 #define BRANCH "write `if c { ... } else { ... }`; to choose for each element, `where(c, a, b)`"
 #define NONE "leave it out: everything has a value"
+#define REVERSED "with `axis b like a;` it is `x[a -> b][(size(a) - 1 - pos(a)) as index(b)]`"
 #define LIKELIEST                                                                                                    \
   "the likeliest token is `(_, best) = top(logits over vocab to one);` with `axis one = 1;`, how often it is right " \
   "`mean(where(max(where(best == targets, 1, 0) over one) > 0, 1, 0))`"
@@ -90,6 +91,11 @@ static const Foreign functions[] = {
     {"arange", "write `pos(a)`: the positions of an axis"},
     {"range", "write `pos(a)`: the positions of an axis; to do something n times: `repeat n as i { ... }`"},
     {"len", "write `size(a)`"},
+    {"flip", REVERSED},
+    {"flipud", REVERSED},
+    {"fliplr", REVERSED},
+    {"reverse", REVERSED},
+    {"reversed", REVERSED},
     {"detach", "write `stop(x)`"},
     {"stop_gradient", "write `stop(x)`"},
     {"no_grad", "write `stop(x)`"},

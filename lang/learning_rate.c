@@ -221,24 +221,44 @@ static bool warn_end(Rate *rate, const Ast *written, double steps, const Course 
   return true;
 }
 
-// The number that a call gives as `peak`; 0: it gives none, or no plain number.
-static double peak_of(const Ast *written) {
-  const Ast *value = written && written->kind == AST_ARGUMENT ? written->kids[0] : written;
-  const Ast *arguments = value && value->kind == AST_CALL ? value->kids[0] : NULL, *peak = NULL;
+// The number that a call gives by this name, or in this place (-1: by its name alone); 0: it gives none, or no plain
+// number.
+static double given_as(const Ast *written, const char *name, int place) {
+  const Ast *value = written->kind == AST_ARGUMENT ? written->kids[0] : written;
+  const Ast *arguments = value && value->kind == AST_CALL ? value->kids[0] : NULL, *given = NULL;
   for (int i = 0; arguments && i < arguments->count; i++) {
     const Ast *one = arguments->kids[i];
     const bool named = one->kind == AST_ARGUMENT && one->name;
-    if (named ? strcmp(one->name, "peak") == 0 : i == 0 && value->name && strcmp(value->name, "wsd") == 0) {
-      peak = one->kind == AST_ARGUMENT ? one->kids[0] : one;
+    if (named ? strcmp(one->name, name) == 0 : i == place) {
+      given = one->kind == AST_ARGUMENT ? one->kids[0] : one;
     }
   }
-  return peak && peak->kind == AST_NUMBER ? peak->number : 0;
+  return given && given->kind == AST_NUMBER ? given->number : 0;
+}
+
+static bool calls(const Ast *written, const char *name) {
+  const Ast *value = written->kind == AST_ARGUMENT ? written->kids[0] : written;
+  return value && value->kind == AST_CALL && value->name && strcmp(value->name, name) == 0;
+}
+
+// A schedule of the library that comes down to what is above it. False: nothing is said.
+static bool warn_floor(const Rate *rate, const Ast *written) {
+  Diag *diag = rate->e->diag;
+  const bool wsd = calls(written, "wsd"), known = wsd || calls(written, "cosine") || calls(written, "linear_decay");
+  const double peak = given_as(written, "peak", 0), lowest = given_as(written, "floor", wsd ? 4 : 3);
+  if (!known || peak <= 0 || lowest <= peak) {
+    return false;
+  }
+  Diagnostic *said = diag_warning(diag, E053, written->span,
+                                  "the `floor` of the learning rate, %.3g, is above its `peak`, %.3g", lowest, peak);
+  diag_help(diag, said, "it comes down to its floor: give a smaller one, such as `floor = %.3g`" ALLOW, 0.1 * peak);
+  return true;
 }
 
 // A decay that is longer than what the warmup leaves of the run. In a few steps nothing comes to its peak.
 static void warn_peak(Rate *rate, const Ast *written, double steps, const Course *course) {
   Diag *diag = rate->e->diag;
-  const double peak = peak_of(written);
+  const double peak = given_as(written, "peak", calls(written, "wsd") ? 0 : -1);
   if (steps < 10 || course->most > 0.75 * peak || rate_at(rate, steps) == course->most) {
     return;
   }
@@ -311,7 +331,7 @@ void check_learning_rate(Elaborator *e, const Object *object, const Ast *written
     Diagnostic *said = diag_warning(diag, E053, span, "the learning rate is 0 in every step: nothing is trained");
     diag_help(diag, said, "what is to stay as it is, is frozen: `freeze NAME;`" ALLOW);
   } else if (object->kind == OBJECT_VALUE && course.most > 0) {
-    if (!warn_end(&rate, written, steps, &course)) {
+    if (!warn_floor(&rate, written) && !warn_end(&rate, written, steps, &course)) {
       warn_peak(&rate, written, steps, &course);
     }
   }

@@ -47,7 +47,7 @@ void lint_unit(Elaborator *e, ValueId loss);
 void lint_model(Elaborator *e, ValueId loss);
 
 // loss_lint.c: warns of a loss of probabilities or of a sum (E054), of targets that are seen (E049), of inputs that the
-// data of the recipe does not feed (E018).
+// data of the recipe does not feed, or whose type does not hold it (E018).
 void lint_loss(Elaborator *e, ValueId loss);
 
 // hidden.c: says which functions of the user's files the library calls in place of its own (E011).

@@ -508,8 +508,9 @@ static void check_mean(Elaborator *e, ValueId loss) {
 
 static const struct {
   const char *name, *meaning;
+  bool counts, parts;
 } fed[] = {
-#define FED(name, meaning, token, counts, parts) {#name, meaning},
+#define FED(name, meaning, token, counts, parts) {#name, meaning, counts, parts},
 #include "compiler/plan/fed.def"
 #undef FED
 };
@@ -552,6 +553,23 @@ static void check_kinds(Elaborator *e, const Node *input) {
   diag_help(e->diag, said, "give it %d: `%s = %d`", BYTES, axis_name(e, of), BYTES);
 }
 
+// Parts of a whole are less than 1, and of numbers beside 0 and 1 a bool keeps none.
+static void check_type(Elaborator *e, const Node *input) {
+  const ElementType type = graph_value(e->graph, input->first_result)->type;
+  const bool whole = type == TYPE_BOOL || type == TYPE_INT || type == TYPE_INDEX;
+  for (int i = 0; i < FED_COUNT; i++) {
+    const bool holds = fed[i].parts ? !whole : fed[i].counts || type != TYPE_BOOL;
+    if (strcmp(fed[i].name, input->text) != 0 || holds) {
+      continue;
+    }
+    const Object *object = frame_find(e->frame, input->text);
+    Diagnostic *said = diag_error(e->diag, E018, object ? object->span : input->span,
+                                  "the input '%s' is %s %s, which cannot hold what data feeds it: %s", input->text,
+                                  type == TYPE_BOOL ? "a" : "an", element_type_name(type), fed[i].meaning);
+    diag_help(e->diag, said, fed[i].parts ? "declare it as `real`" : "declare it as `int`");
+  }
+}
+
 // Where the recipe says what the data is, it must have all that the model reads.
 static void check_inputs(Elaborator *e) {
   const Graph *graph = e->graph;
@@ -563,6 +581,7 @@ static void check_inputs(Elaborator *e) {
       text |= strcmp(node->text, "tokens") == 0;
       other |= !is_fed(node->text);
       check_kinds(e, node);
+      check_type(e, node);
       if (!is_fed(node->text)) {
         const Object *object = frame_find(e->frame, node->text);
         warn_unfed(e, node->text, object ? object->span : node->span);

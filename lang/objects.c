@@ -4,6 +4,7 @@
 #include "lang/elaborate.h"
 #include "lang/foreign.h"
 #include "lang/stdlib.h"
+#include "lang/unread_names.h"
 
 Object object_poison(void) {
   return (Object){.kind = OBJECT_POISON};
@@ -239,14 +240,27 @@ static Span declared_below(const Ast *ast, Name name, Span behind) {
   return found;
 }
 
+// The call that this is the name of, `embedding(..., name = table)`; SPAN_NONE: of none.
+static Span call_named(const Ast *ast, Name name) {
+  Span found = SPAN_NONE;
+  if (ast && ast->kind == AST_ARGUMENT && names_a_part(ast)) {
+    return ast->kids[0] && ast->kids[0]->name == name ? ast->span : SPAN_NONE;
+  }
+  for (int i = 0; ast && i < ast->count && found.file < 0; i++) {
+    found = call_named(ast->kids[i], name);
+  }
+  return found;
+}
+
 void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
+  const bool function = strcmp(kind, "function") == 0;
+  e->spec->text->lacks |= function;
   if (unknown_again(e, name, span)) {
     return;
   }
-  enum { MOST = 1024 };
+  enum { MOST = 1024, MOST_SEARCHED = 100 };  // candidates; errors of which the whole text is walked
   const char *candidates[MOST];
   int count = 0;
-  bool function = strcmp(kind, "function") == 0;
   for (int i = 0; e->frame && !function && i < e->frame->declared.count && count < MOST; i++) {
     candidates[count++] = e->frame->declared.at[i];
   }
@@ -269,10 +283,19 @@ void unknown_name(Elaborator *e, Name name, Span span, const char *kind) {
   const char *foreign = function ? foreign_function(name) : foreign_name(name);
   const Ast *body = !e->frame ? NULL : e->frame->function ? e->frame->function : e->spec->text->model->ast;
   const bool itself = e->frame && e->frame->variable == name;
-  const Span below = function || itself ? SPAN_NONE : declared_below(body, name, span);
+  const bool few = e->diag->errors <= MOST_SEARCHED;
+  const Span below = function || itself || !few ? SPAN_NONE : declared_below(body, name, span);
+  const Span named = few && strcmp(kind, "value") == 0 && !foreign ? call_named(body, name) : SPAN_NONE;
   if (below.file >= 0) {
     diag_related(e->diag, error, below, "it is declared here, below");
     diag_help(e->diag, error, "a name is known from its declaration on: move that up");
+  } else if (named.file >= 0) {
+    diag_related(e->diag, error, named, "it is the name of this call");
+    diag_help(
+        e->diag, error,
+        "that names parameters, for selectors and checkpoints, and is no value: what is read twice is declared, `param "
+        "%s: [vocab, embed] ~ normal(0.02);`, and read as `%s[tokens]` and `dot(x, %s over embed)`",
+        name, name, name);
   } else if (foreign) {
     diag_help(e->diag, error, "%s", foreign);
   } else if (!function && e->frame && e->frame->kind == FRAME_UPDATE && e->frame->variable == name) {

@@ -28,6 +28,7 @@ typedef struct SpecText {  // what a Spec was read from
   ARRAY(const Ast *) policies;  // of the declarations, as Spec.policies
   const char *data_options;  // what else the recipe says of the source that was read (settings_data.c); NULL: nothing
   const char *validation_data;  // lines of sources that are validated with; NULL: none
+  bool lacks;                   // what was elaborated of the model calls a function that is not there
 } SpecText;
 
 // Which of the run's precisions a declaration is; -1: none.

@@ -553,7 +553,7 @@ bool elaborate_updates(Elaborator *e, const UpdateUnits *units, const ValueId *g
     } else if (e->graph->persistent.count > 0) {
       diag_help(e->diag, error,
                 "the recipe freezes all of them; an optimizer behind `freeze *` that names some trains these, as "
-                "`optimizer lora: adamw();` trains adapters, where the model has them");
+                "`optimizer lora: adamw(lr = 1e-4);` trains adapters, where the model has them");
     }
     return false;
   }

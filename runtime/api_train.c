@@ -46,7 +46,7 @@ static bool train_options(const MdlPlan *plan, const MdlTrainOptions *options, S
     return false;
   }
   if (options->steps == 0) {
-    return error_set(error, 2, "`steps` is 0: a run of no steps leaves nothing; negative, it is that of the recipe");
+    return error_set(error, 2, "`steps` is 0: a run of no steps leaves nothing; not given, it is that of the recipe");
   }
   if (options->from && options->resume) {
     return error_set(error, 2, "a run is begun with weights from %s, or gone on with, not both", options->from);

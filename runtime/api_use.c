@@ -395,9 +395,6 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
   const Backend *backend = backend_choose(options->device, 1, &error);
   bool done = backend && api_given("run", run, &error) && api_given("text", (void *)(uintptr_t)text, &error) &&
               generation_holds(options, &error) && restore_open(&restored, run, backend, &restore, &error);
-  if (done && restored.whole && !options->whole && options->notes) {
-    fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
-  }
   Tokenizer *tokenizer = NULL;
   ChatPrompt chat = {0};
   done = done && generation_tokenizer(&restored, options->tokenizer, options->notes, &tokenizer, &error);
@@ -414,6 +411,9 @@ MdlStatus mdl_generate(const char *run, const MdlGenerateOptions *options,
     generate.stop_count = chat.stop_count;
   }
   done = done && generate_ready(&restored.session, options->whole, &error);
+  if (done && restored.whole && !options->whole && options->notes) {
+    fprintf(options->notes, "every token is made from the whole text again: %s\n", restored.whole);
+  }
   Listener listener = {options, text, context};
   const int count = options->prompt_count > 0 ? options->prompt_count : 1;
   for (int i = 0; done && i < count; i++) {

@@ -175,6 +175,10 @@ int eval_main(Arena *arena, const void *values, const OptionList *arguments) {
     fprintf(stderr, "mdl: %s\n", error.text);
     return (int)error.status;
   }
+  if (result.tokens > 0 && !isfinite(result.loss)) {
+    fprintf(stderr, "warning: the loss is %s: a value on the way to it is none, or too large\n",
+            isnan(result.loss) ? "no number" : "infinite");
+  }
   if (eval->json) {
     EvalSaying saying = {.result = &result, .outputs = &outputs};
     return json_line(stdout, "mdl eval", eval_json, &saying) ? STATUS_DONE : STATUS_MEMORY;

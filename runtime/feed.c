@@ -19,7 +19,8 @@ typedef struct {
 
 typedef struct {  // what data can feed
   const char *name, *meaning;
-  bool token, counts;  // values are tokens: an index must cover them all
+  bool token, counts;  // values are tokens: an index must cover them all; or 0 and 1
+  bool parts;          // values are below 1
   void (*fill)(const Row *row, double *values);
 } Rule;
 
@@ -57,7 +58,7 @@ static void fill_share(const Row *row, double *values) {
 }
 
 static const Rule rules[] = {
-#define FED(name, meaning, token, counts, parts) {#name, meaning, token, counts, fill_##name},
+#define FED(name, meaning, token, counts, parts) {#name, meaning, token, counts, parts, fill_##name},
 #include "compiler/plan/fed.def"
 #undef FED
 };
@@ -132,6 +133,10 @@ static const PlanInput *input_tokens(const PlanSet *set, ProgramKind program) {
   return tokens;
 }
 
+bool feed_axes(const PlanInput *tokens, int *batch, int *sequence) {
+  return input_axes(tokens, NULL, batch, sequence);
+}
+
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence) {
   int batch, position;
   const PlanInput *tokens = input_tokens(set, program);
@@ -159,6 +164,24 @@ static bool feed_unknown(const PlanInput *input, Error *error) {
 // What one rank has of an axis.
 static int64_t local_size(const PlanInput *input, int axis) {
   return axis < 0 ? 1 : input->cut[axis].count ? input->cut[axis].local : input->size[axis];
+}
+
+// Does the type of the input hold all that it is fed? lang/loss_lint.c says it of a text.
+static bool type_holds(const Rule *rule, const PlanInput *input, int64_t sequence, int64_t kinds, Error *error) {
+  enum { BF16_WHOLE = 256 };  // further whole numbers are rounded
+  const bool floating = element_type_floating(input->type);
+  const int64_t most = rule->counts ? 1 : rule->token ? kinds - 1 : sequence - 1;
+  const bool holds = rule->parts ? floating : most <= 1 || input->type != TYPE_BOOL;
+  if (!holds || (input->type == TYPE_BF16 && most > BF16_WHOLE)) {
+    return error_set(error, 1,
+                     "the input '%s' has type %s, which cannot hold what the data feeds it (%s); declare it as %s",
+                     input->name, element_type_name(input->type), rule->meaning, rule->parts ? "`real`" : "`int`");
+  }
+  if (!rule->token && input->bound && input->bound <= most) {
+    return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,
+                     (long long)input->bound, (long long)most + 1);
+  }
+  return true;
 }
 
 static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanInput *input, Error *error) {
@@ -203,9 +226,8 @@ static bool column_set(Feed *feed, Column *column, const Plan *plan, const PlanI
   if (column->rule->fill == fill_doc && !data_documents_hold(feed->data, input->name, error)) {
     return false;
   }
-  if (!column->rule->token && input->bound && input->bound < feed->sequence) {
-    return error_set(error, 1, "the input '%s' indexes an axis of size %lld; it needs at least %lld", input->name,
-                     (long long)input->bound, (long long)feed->sequence);
+  if (!type_holds(column->rule, input, feed->sequence, facts.token_kinds, error)) {
+    return false;
   }
   column->batch = batch;
   column->position = position;

@@ -1,6 +1,6 @@
 // feed.h: writes windows of text into the inputs of a program, by their names.
 //
-// A Feed knows the inputs that data can feed (tokens, targets, doc, mask), which stages want them and how each is laid
+// A Feed knows the inputs that data can feed (fed.def), which stages want them and how each is laid
 // out in the slots of the program. Row k of a batch is row k % rows_per_slot of slot k / rows_per_slot; each rank gets
 // its part of the rows and positions of every slot, so a batch is the same under every layout.
 #ifndef MDL_RUNTIME_FEED_H
@@ -30,6 +30,8 @@ bool feed_validation(Feed *feed, Session *session, int64_t first, int64_t count,
 
 // The sizes of the "tokens" input: rows of one slot and positions; false if the program has no such input.
 bool feed_shape(const PlanSet *set, ProgramKind program, int64_t *rows, int64_t *sequence);
+// Which axes of this input are rows (-1: it has none) and positions.
+bool feed_axes(const PlanInput *tokens, int *batch, int *sequence);
 bool feed_misses(Error *error);  // the error that it has none
 
 #endif

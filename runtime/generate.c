@@ -5,6 +5,7 @@
 #include "runtime/generate.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -39,27 +40,59 @@ typedef struct {
 
 enum { BYTE_TOKENS = 256 };
 
-// Which axes of the logits are positions and scores.
+static bool has_axis(int count, const char *const *axes, const char *name) {
+  bool found = false;
+  for (int i = 0; i < count; i++) {
+    found |= strcmp(axes[i], name) == 0;
+  }
+  return found;
+}
+
+// The axes of logits as the text has them, those of the tokens first; `last` has picked one of their positions.
+static void axes_text(char *text, size_t size, const Scorer *s, const char *picked) {
+  const PlanInput *tokens = s->tokens;
+  const PlanOutput *logits = s->logits;
+  size_t used = 0;
+  for (int i = 0; i < tokens->axis_count + logits->axis_count && used < size; i++) {
+    const bool first = i < tokens->axis_count;
+    const char *name = first ? tokens->axis[i] : logits->axis[i - tokens->axis_count];
+    const bool has = first ? name == picked || has_axis(logits->axis_count, logits->axis, name)
+                           : !has_axis(tokens->axis_count, tokens->axis, name);
+    used += has ? (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name) : 0;
+  }
+}
+
+// Which axes of the logits are positions and scores. They have those of the tokens and one more.
 static bool output_axes(Scorer *s, Error *error) {
   const PlanOutput *output = s->logits;
+  const PlanInput *tokens = s->tokens;
+  int row, position, more = 0;
+  if (!feed_axes(tokens, &row, &position)) {
+    return feed_misses(error);
+  }
+  bool rows = row < 0;
   s->sequence_axis = s->score_axis = -1;
   for (int i = 0; i < output->axis_count; i++) {
-    for (int a = 0; a < s->tokens->axis_count; a++) {
-      bool same = strcmp(output->axis[i], s->tokens->axis[a]) == 0;
-      if (same && strcmp(output->axis[i], "batch") != 0) {
-        s->sequence_axis = i;
-      }
-    }
-  }
-  for (int i = 0; i < output->axis_count; i++) {
-    bool fits = s->tokens->bound == 0 || output->size[i] == s->tokens->bound;
-    if (i != s->sequence_axis && strcmp(output->axis[i], "batch") != 0 && fits) {
+    if (strcmp(output->axis[i], tokens->axis[position]) == 0) {
+      s->sequence_axis = i;
+    } else if (row >= 0 && strcmp(output->axis[i], tokens->axis[row]) == 0) {
+      rows = true;
+    } else {
       s->score_axis = i;
+      more++;
     }
   }
-  if (s->score_axis < 0) {
+  if (!rows || more != 1 || (s->sequence_axis < 0) != (s->last != NULL)) {
+    char axes[512] = "";
+    axes_text(axes, sizeof axes, s, s->last ? tokens->axis[position] : NULL);
+    return error_set(error, 1,
+                     "its model assigns no `logits`, with the axes of `tokens` and one more, which text is made from: "
+                     "those that it assigns have the axes [%s]",
+                     axes);
+  }
+  if (tokens->bound && output->size[s->score_axis] != tokens->bound) {
     return error_set(error, 1, "the output 'logits' has no axis of the size of the vocabulary, %lld",
-                     (long long)s->tokens->bound);
+                     (long long)tokens->bound);
   }
   return true;
 }
@@ -77,6 +110,7 @@ bool generate_possible(const PlanSet *set) {
       }
     }
     s.tokens = s.tokens ? s.tokens : session_input(plan, PROGRAM_GENERATE, "tokens");
+    s.last = s.last ? s.last : session_input(plan, PROGRAM_GENERATE, "last");
     s.logits = s.logits ? s.logits : session_output(plan, PROGRAM_GENERATE, "logits");
   }
   return s.tokens && s.logits && feed_shape(set, PROGRAM_GENERATE, &s.rows, &s.count) && output_axes(&s, &error);

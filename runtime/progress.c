@@ -228,10 +228,9 @@ void progress_step(Log *log, const ProgressFacts *facts, const MetricsLine *line
 }
 
 void progress_still(Log *log, int64_t step, bool counts) {
-  log_line(log, LOG_YELLOW "still" LOG_PLAIN "     all gradients of step %lld are 0, so nothing is learned: %s",
-           (long long)step,
-           counts ? "parameters without `~` begin at 0, and a product of two of them stays there"
-                  : "no target of its batch counts, as `mask` and `share` are 0 for all of them");
+  log_line(log,
+           LOG_YELLOW "still" LOG_PLAIN "     all gradients of step %lld are 0, so nothing is learned from its batch%s",
+           (long long)step, counts ? "" : ": no target in it counts, as `mask` and `share` are 0 for all of them");
 }
 
 void progress_skip(Log *log, int64_t step, int64_t before, int64_t batch) {
@@ -308,6 +307,12 @@ void progress_validation(Log *log, const Validation *validation, int64_t step, c
     log_line(log, LOG_GREEN "eval" LOG_PLAIN " %lld, their mean: " LOG_BOLD "%.4f" LOG_PLAIN "%s", (long long)step,
              all->loss, outputs.text ? outputs.text : "");
     buffer_free(&outputs);
+  }
+  if (all->tokens > 0 && !isfinite(all->loss)) {
+    log_line(log,
+             LOG_YELLOW "warning" LOG_PLAIN
+                        "   the validation loss of step %lld is %s: a value on the way to it is none, or too large",
+             (long long)step, isnan(all->loss) ? "no number" : "infinite");
   }
 }
 

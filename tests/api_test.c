@@ -171,7 +171,8 @@ static void what_is_needed_is_said(void **state) {
   assert_int_equal(mdl_train(plan, &train, NULL, NULL), MDL_USAGE);
   train.check = train.steps = 0;
   assert_int_equal(mdl_train(plan, &train, NULL, &error), MDL_USAGE);
-  assert_string_equal(error.text, "`steps` is 0: a run of no steps leaves nothing; negative, it is that of the recipe");
+  assert_string_equal(error.text,
+                      "`steps` is 0: a run of no steps leaves nothing; not given, it is that of the recipe");
   assert_int_equal(mdl_trainer_open(plan, NULL, NULL, NULL), MDL_USAGE);
   assert_int_equal(mdl_trainer_step(NULL, &step, &more, NULL), MDL_USAGE);
   assert_int_equal(mdl_trainer_finish(NULL, NULL, NULL), MDL_USAGE);

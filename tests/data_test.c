@@ -287,6 +287,29 @@ static void test_inputs_that_do_not_fit(void **state) {
   inputs[2].name = "mask";
   inputs[2].type = TYPE_E4M3;
   expect_feed_error(&world, "has type e4m3, which the data cannot write");
+  static const struct {
+    const char *name;
+    ElementType type;
+    const char *says;
+  } held[] = {{"share", TYPE_BOOL, "has type bool, which cannot hold what the data feeds it (mask divided by its sum"},
+              {"share", TYPE_INT, "declare it as `real`"},
+              {"share", TYPE_INDEX, "declare it as `real`"},
+              {"doc", TYPE_BOOL, "declare it as `int`"}};
+  for (size_t i = 0; i < sizeof held / sizeof *held; i++) {
+    inputs[2].name = held[i].name;
+    inputs[2].type = held[i].type;
+    expect_feed_error(&world, held[i].says);
+  }
+  inputs[2].type = TYPE_INDEX;
+  inputs[2].bound = 7;
+  expect_feed_error(&world, "the input 'doc' indexes an axis of size 7; it needs at least 8");
+  inputs[2].name = "mask";
+  inputs[2].bound = 1;
+  expect_feed_error(&world, "the input 'mask' indexes an axis of size 1; it needs at least 2");
+  inputs[2].bound = 0;
+  inputs[1].type = TYPE_BOOL;
+  expect_feed_error(&world, "the input 'targets' has type bool");
+  inputs[1].type = TYPE_INDEX;
   inputs[2].type = TYPE_F32;
   inputs[0].name = "source";
   expect_feed_error(&world, "the model has no input 'tokens'");

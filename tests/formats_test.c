@@ -563,7 +563,15 @@ static void test_generation_slides(void **state) {
   buffer_free(&second);
   assert_true(generate_run(&session, &options, collect, &second, &error));
   assert_true(strcmp(first.text, second.text) != 0);
-  plan->programs[PROGRAM_GENERATE].outputs[0].name = "loss";
+  PlanOutput *logits = &plan->programs[PROGRAM_GENERATE].outputs[0];
+  logits->axis[1] = "key";
+  assert_false(generate_run(&session, &options, collect, &second, &error));
+  assert_non_null(strstr(error.text, "have the axes [batch, vocab, key]"));
+  logits->axis[1] = "seq";
+  logits->axis_count = 2;
+  assert_false(generate_run(&session, &options, collect, &second, &error));
+  assert_non_null(strstr(error.text, "have the axes [seq, vocab]"));
+  logits->name = "loss";
   assert_false(generate_run(&session, &options, collect, &second, &error));
   assert_non_null(strstr(error.text, "has no output 'logits'"));
   buffer_free(&first);

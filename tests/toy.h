@@ -116,13 +116,16 @@ static Plan *toy_plan(Arena *arena, const char *data, int64_t batch, int64_t seq
     if (p == PROGRAM_GENERATE) {
       int64_t tokens = inputs + 4 * bytes;
       program->inputs[program->input_count++] = toy_input("tokens", 1, sequence, TOY_VOCAB, tokens, 1);
-      PlanOutput logits = {.name = "logits", .type = TYPE_F32, .axis_count = 2};
+      PlanOutput logits = {.name = "logits", .type = TYPE_F32, .axis_count = 3};
       logits.axis[0] = "vocab";  // scores first, positions last: strides say so
       logits.axis[1] = "seq";
+      logits.axis[2] = "batch";
       logits.size[0] = TOY_VOCAB;
       logits.size[1] = sequence;
+      logits.size[2] = 1;
       logits.stride[0] = sequence;
       logits.stride[1] = 1;
+      logits.stride[2] = TOY_VOCAB * sequence;
       logits.place = (Place){.arena = ARENA_HOST, .offset = tokens + sequence * 4};
       program->outputs[program->output_count++] = logits;
     }

@@ -61,21 +61,33 @@ static bool encode_error(const char *path, const char *what, Error *error) {
                    path, what, buffer_word(from, sizeof from, path));
 }
 
+// A file of its own for the text: whoever copies the line loses no other text, nor this file.
+static void text_name(const char *path, bool text, char name[static IO_PATH_MAX]) {
+  const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+  if (text) {  // it is what its ending says, in other bytes
+    const int before = dot ? (int)(dot - path) : (int)strlen(path);
+    snprintf(name, IO_PATH_MAX, "%.*s.utf8%s", before, path, dot ? dot : "");
+  } else {
+    snprintf(name, IO_PATH_MAX, "%s.txt", path);
+  }
+}
+
 static bool packed_error(const char *path, const Packed *by, Error *error) {
-  // Into a file of its own: whoever copies that line loses no other text, nor this file.
   char text[IO_PATH_MAX], from[IO_PATH_MAX], to[IO_PATH_MAX];
   const char *behind = by->to ? by->to : "";
-  snprintf(text, sizeof text, "%s.txt", path);
+  const bool other = strcmp(by->what, "UTF-16") == 0;
+  const char *first = other || by->to ? "convert" : "unpack";
+  text_name(path, other, text);
   if (!by->unpack) {
     return error_set(error, 1, "%s is %s, not text; write its text as lines of JSON first, {\"text\": \"...\"}", path,
                      by->what);
   }
   if (strcmp(path, UNPACK_STDIN_NAME) == 0) {
-    return error_set(error, 1, "%s is %s, not text; unpack it first, as `%s FILE%s` does", path, by->what, by->unpack,
-                     behind);
+    return error_set(error, 1, "%s is %s, not %s; %s it first, as `%s FILE%s` does", path, by->what,
+                     other ? "UTF-8" : "text", first, by->unpack, behind);
   }
-  return error_set(error, 1, "%s is %s, not text; unpack it first: `%s %s%s > %s`", path, by->what, by->unpack,
-                   buffer_word(from, sizeof from, path), behind, buffer_word(to, sizeof to, text));
+  return error_set(error, 1, "%s is %s, not %s; %s it first: `%s %s%s > %s`", path, by->what, other ? "UTF-8" : "text",
+                   first, by->unpack, buffer_word(from, sizeof from, path), behind, buffer_word(to, sizeof to, text));
 }
 
 bool foreign_text_check(const char *path, const char *text, size_t length, bool packs, Error *error) {

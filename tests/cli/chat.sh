@@ -330,7 +330,7 @@ mentions out ": all of $WORK/late.jsonl, "
 { for i in $(seq 60); do tail -1 tail.jsonl; done; tail -1 talks.jsonl; } > still.jsonl
 sed 's/talks.jsonl/still.jsonl/' chat.mdl > still.mdl
 train still.mdl --steps 1 --eval-every 0 --out still
-mentions out "all gradients of step 1 are 0, so nothing is learned: no target of its batch counts, as \`mask\` and \`share\`"
+mentions out "all gradients of step 1 are 0, so nothing is learned from its batch: no target in it counts, as \`mask\` and \`share\`"
 
 # Masks and what is validated with are of the data that a run was trained on.
 train files.mdl --steps 2 --out masked

@@ -79,6 +79,24 @@ expect 1 "$MDL" generate width --prompt "You may"
 mentions err "its model assigns no \`logits\`"
 ! grep -q "nothing can be kept" err || die "what is missing is said in another way"
 
+# Logits of a whole text, of two guesses at each position, or along the wrong axis are not those of the next token.
+axes_refused() {  # NAME AXES LINE: the text of the logits
+  sed 's|^  logits = .*|  axis ahead = 2;\n  '"$3"'|; s|"../../LICENSE"|"'"$ROOT"'/LICENSE"|' "$SMALL" > "$1.mdl"
+  train "$1.mdl" --steps 1 --eval-every 0 --out "$1"
+  if grep -q "mdl generate" out; then die "what cannot be done is proposed"; fi
+  for whole in "" --whole; do
+    # shellcheck disable=SC2086 # none, or a word
+    expect 1 "$MDL" generate "$1" --prompt "You may" $whole
+    mentions err "its model assigns no \`logits\`, with the axes of \`tokens\` and one more" "have the axes [$2]"
+    ! grep -q "nothing can be kept" err || die "what is never made is said to be slow: $(cat err)"
+    [ ! -s out ] || die "the prompt stands there without a text: $(cat out)"
+  done
+}
+grep -q '^  logits = .* over embed to vocab, name = head);' "$SMALL" || die "$SMALL has other logits"
+axes_refused forgot "batch, vocab" 'logits = linear(mean(x over seq) over embed to vocab, name = head);'
+axes_refused wrong "batch, embed, vocab" 'logits = linear(x over seq to vocab, name = head);'
+axes_refused guesses "batch, seq, ahead, vocab" 'logits = linear(x over embed to ahead, vocab, name = head);'
+
 # Keys and values that are kept change nothing: within the window, when it slides, and of a run of several ranks. Where
 # they cannot be kept, one line says why.
 train "$SMALL" --precision fp64 --steps 20 --out exact

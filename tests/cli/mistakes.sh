@@ -88,7 +88,7 @@ grep -q "the command:.*mdlc fmt -" ended
 # What trains on something else than was meant, or not at all.
 printf '\xff\xfeA\0B\0' > wide.txt
 expect 1 "$MDL" train "$SMALL" --data wide.txt --out w --steps 1
-mentions err "UTF-16" "iconv -f utf-16"
+mentions err "wide.txt is UTF-16, not UTF-8; convert it first: \`iconv -f utf-16 -t utf-8 wide.txt > wide.utf8.txt\`"
 for i in $(seq 200); do printf '\x05\0\0\0\x07\0\0\0'; done > wide.bin
 sed 's/data text.*/data tokens("wide.bin", u16);/' "$SMALL" > wide.mdl
 expect 1 "$MDL" train wide.mdl --out w --steps 1
@@ -108,11 +108,43 @@ model m {
 recipe r { batch = 2; seq = 8; steps = 2; optimizer adamw(lr = 1e-3, clip = 0); }
 END
 train still.mdl --data "$ROOT/LICENSE" --out still
+mentions out "all gradients of step 1 are 0, so nothing is learned from its batch"
+sed 's/\(param [^;]*\);/\1 ~ normal(0.1);/; s/dot(w/dot(0 * w/' still.mdl > flat.mdl
+train flat.mdl --data "$ROOT/LICENSE" --out flat
 mentions out "all gradients of step 1 are 0"
+! grep -q "product of two" out || die "a cause is made up: $(cat out)"
 sed 's/param .*;/& /; s/\(param [^;]*\);/\1 ~ normal(0.1);/' still.mdl > moves.mdl
 train moves.mdl --data "$ROOT/LICENSE" --out moves
 [ "$(weights moves 2)" != "$(weights still 2)" ] || die "clip = 0 stops a model"
 if grep -q "gradients of step 1" out; then die "a model that learns is called still"; fi
+
+# A loss that is no number in evaluations alone is said; what a type cannot hold is not fed.
+sed 's|"../../LICENSE"|"'"$ROOT"'/LICENSE"|; s|^  loss = .*|&\n  if not training { loss = loss + log(loss - 1000); }|' "$SMALL" > nan.mdl
+train nan.mdl --steps 2 --eval-every 0 --out nan
+mentions out "the validation loss of step 2 is no number"
+expect 0 "$MDL" eval nan
+mentions err "warning: the loss is no number"
+expect 0 "$MDL" eval still --batches 1
+! grep -q warning err || die "a loss that is a number is doubted: $(cat err)"
+sed 's|input tokens.*|&\n  input share: bool[batch, seq];|; s|^  loss = .*|  loss = sum(cross_entropy(logits, targets over vocab) * share);|; s|^  data.*||' "$SMALL" > share.mdl
+expect 1 "$MDL" train share.mdl --data "$ROOT/LICENSE" --steps 1 --out share
+mentions err "'share' has type bool, which cannot hold what the data feeds it (mask divided by its sum"
+
+# What is wrong with the model comes first in all commands, and a layout is not blamed for what follows from it.
+sed 's/= attention(/= atention(/' "$SMALL" > typo.mdl
+echo 'layout tp2 { mesh tp = 2; heads -> tp; recompute attention; }' >> typo.mdl
+for command in "$MDLC check" "$MDLC explain" "$MDLC compile -o typo.mdlx" "$MDL train --out typo" "$MDL ablate --dry"; do
+  # shellcheck disable=SC2086 # a program and its arguments
+  expect 1 $command typo.mdl $([ "${command% --dry}" = "$command" ] || echo layout=single,tp2)
+  cat out err > both
+  mentions both "there is no function 'atention' here"
+  ! grep -q "to recompute" both || die "$command blames a layout: $(cat both)"
+done
+{ echo 'layout tp2 { mesh tp = 2; heads -> tp; recompute atention; }'; sed 's/ to embed, name = table/ to embd, name = table/' "$SMALL"; } > both.mdl
+expect 1 "$MDL" train both.mdl --out typo
+mentions err "there is no axis 'embd' here" "nothing called 'atention' to recompute"
+expect 1 "$MDL" ablate --dry both.mdl layout=single,tp2
+mentions out "there is no axis 'embd' here"
 
 # Words of other programs, an argument too many, an option given twice, a text of another kind.
 said 2 "--steps is given twice, as '1' and as '2'" "$MDL" train "$SMALL" --steps 1 --steps 2

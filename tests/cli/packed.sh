@@ -198,7 +198,7 @@ expect 1 "$MDL" data encode - -o none.bin < texts.tar
 refused '<stdin> is an archive of tar, not text; unpack it first, as `tar -xOf FILE` does'
 printf '%%PDF-1.7\n' > page.pdf
 expect 1 "$MDL" data encode page.pdf -o none.bin
-refused 'page.pdf is a PDF, not text; unpack it first: `pdftotext page.pdf - > page.pdf.txt`'
+refused 'page.pdf is a PDF, not text; convert it first: `pdftotext page.pdf - > page.pdf.txt`'
 
 # pzstd begins with frames that are to be skipped.
 if command -v zstd > /dev/null; then

@@ -64,6 +64,8 @@ class Compile(unittest.TestCase):
             mdl.compile(MODEL, set="batch=8")
         with self.assertRaisesRegex(mdl.InputError, "abacus"):
             mdl.compile(MODEL).train(device="abacus", steps=1)
+        with self.assertRaisesRegex(mdl.UsageError, "steps` is 0: a run of no steps leaves nothing; not given"):
+            mdl.compile(MODEL).train(**options("none", steps=0))
 
     def test_plan_in_a_file(self):
         with mdl.compile(MODEL, set={"batch": 2}) as plan:
