@@ -5,20 +5,39 @@
 
 #include "compiler/front.h"
 
+static int places(const Object *object) {
+  int count = 1;
+  for (int i = 0; object && object->kind == OBJECT_TUPLE && i < object->count; i++) {
+    count += places(&object->items[i]);
+  }
+  return count;
+}
+
+static void add(Arena *arena, const Elaborator *e, const char *name, const Object *object, ModelNumbers *numbers) {
+  ModelNumber number = {.name = name, .value = object->number, .truth = object->kind == OBJECT_BOOL};
+  if (object->kind == OBJECT_AXIS) {
+    number.value = (double)axis_count(e, object->axes.axis[0]);
+    number.axis = true;
+  } else if (object->kind != OBJECT_NUMBER && object->kind != OBJECT_BOOL) {
+    for (int i = 0; object->kind == OBJECT_TUPLE && i < object->count; i++) {
+      add(arena, e, arena_format(arena, "%s.%d", name, i), &object->items[i], numbers);
+    }
+    return;
+  }
+  numbers->at[numbers->count++] = number;
+}
+
 static void numbers_of(Arena *arena, const Elaborator *e, const char *model, ModelNumbers *numbers) {
-  *numbers = (ModelNumbers){.model = model, .at = ARENA_ARRAY(arena, ModelNumber, e->frame->declared.count + 1)};
+  int most = 0;
+  for (int i = 0; i < e->frame->declared.count; i++) {
+    most += places(frame_find(e->frame, e->frame->declared.at[i]));
+  }
+  *numbers = (ModelNumbers){.model = model, .at = ARENA_ARRAY(arena, ModelNumber, most + 1)};
   for (int i = 0; i < e->frame->declared.count; i++) {
     const Name name = e->frame->declared.at[i];
     const Object *object = frame_find(e->frame, name);
-    if (!object || model_number(numbers, name)) {
-      continue;
-    }
-    if (object->kind == OBJECT_AXIS) {
-      numbers->at[numbers->count++] =
-          (ModelNumber){.name = name, .value = (double)axis_count(e, object->axes.axis[0]), .axis = true};
-    } else if (object->kind == OBJECT_NUMBER || object->kind == OBJECT_BOOL) {
-      numbers->at[numbers->count++] =
-          (ModelNumber){.name = name, .value = object->number, .truth = object->kind == OBJECT_BOOL};
+    if (object && !model_number(numbers, name)) {
+      add(arena, e, name, object, numbers);
     }
   }
 }

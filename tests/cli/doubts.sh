@@ -319,3 +319,12 @@ expect 0 "$MDL" ablate asked.mdl batch=1,2 --set seq=16 --steps 1 --out asked
 mentions err "note: the data says which tokens are of answers, but the model has no input"
 expect 0 "$MDL" ablate "$SMALL" batch=1,2 --steps 1 --out plain
 [ ! -s err ] || { cat err >&2; die "something is said of a plain table"; }
+
+# A constant that is infinite there or here, and numbers of a tuple, are compared as others are.
+sed 's/^  input tokens/  const wide = inf;\n  const pair = (1, 2);\n&/; s/^  loss = /  reach = where(wide > 8, pair.0, pair.1);\n  loss = reach * /' \
+  "$SMALL" > consts.mdl
+train consts.mdl --data text.txt --steps 1 --set seq=8 --eval-every 0 --out consts
+train consts.mdl --data text.txt --steps 1 --set seq=8 --eval-every 0 --out others --from consts --set wide=4 --set 'pair=(1, 3)'
+mentions out "wide is inf there, 4 here" "pair.1 is 2 there, 3 here"
+train consts.mdl --data text.txt --steps 2 --set seq=8 --eval-every 0 --out consts --resume --set wide=4 --set 'pair=(1, 3)'
+mentions out "wide was inf and is 4" "pair.1 was 2 and is 3"
