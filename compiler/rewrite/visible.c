@@ -302,16 +302,20 @@ static const Node *stripped(const Graph *graph, ValueId *value) {
   return node;
 }
 
-// Does a value tell places apart: positions do, but not divided, as blocks are.
-static bool tells_places(const Graph *graph, ValueId value, bool divided, int depth) {
+// Does a value tell places apart? Positions do, but not divided, as blocks are.
+static bool tells_places(const Graph *graph, ValueId value, bool divided, Map *seen) {
   const Node *node = stripped(graph, &value);
-  if (!node || depth == 0 || scores_position(graph, node) >= 0) {
+  if (!node || scores_position(graph, node) >= 0) {
     return !divided;
   }
-  const bool whole = !element_type_floating(graph_value(graph, value)->type);
+  if (divided || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  const bool blocks = node->op == OP_DIV && !element_type_floating(graph_value(graph, value)->type);
   bool tells = false;
   for (int i = 0; !tells && i < node->operand_count; i++) {
-    tells = tells_places(graph, node->operands[i], divided || (node->op == OP_DIV && whole), depth - 1);
+    tells = tells_places(graph, node->operands[i], blocks, seen);
   }
   return tells;
 }
@@ -329,7 +333,8 @@ static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, bool divided, i
   stripped(graph, &of_y);
   if (of_x == of_y) {
     const Shape shape = graph_shape(graph, a);
-    return a != b ? !tells_places(graph, of_x, divided, depth)
+    Map seen = map_create(graph->arena);
+    return a != b ? !tells_places(graph, of_x, divided, &seen)
                   : !(shape_has(&shape, at->query) || shape_has(&shape, at->key));
   }
   const AxisId of_a = scores_position(graph, x), of_b = scores_position(graph, y);
