@@ -182,7 +182,7 @@ static ValueId differentiate(Score *s) {
 
 // Blocks of keys that no query sees are left out by causal and window.
 static void hide_blocks(const Score *s, Attention *a) {
-  const PositionsOf at = {s->l->graph, s->node->axis, s->node->axis2, false};
+  const PositionsOf at = {s->l->graph, s->node->axis, s->node->axis2, false, NULL};
   const Interval seen = scores_visible(&at, s->made);
   a->causal = seen.least <= seen.most && seen.most <= 0;
   a->window = seen.least <= seen.most && seen.least > INT32_MIN ? 1 - seen.least : 0;

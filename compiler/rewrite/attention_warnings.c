@@ -40,7 +40,7 @@ void warn_unfused(Compilation *c, const Node *attention, ValueId matrix, const c
 
 void warn_hidden(const Compilation *c, const Node *attention, AxisId query, AxisId key, ValueId scores) {
   const Graph *graph = c->graph;
-  const PositionsOf at = {graph, query, key, false};
+  const PositionsOf at = {graph, query, key, true, NULL};
   const Interval seen = scores >= 0 ? scores_visible(&at, scores) : (Interval){0, 0};
   const int64_t queries = graph->axes.at[query].size, keys = graph->axes.at[key].size;
   if (c->program == PROGRAM_TRAIN && (seen.least > seen.most || seen.most <= -queries || seen.least >= keys)) {
@@ -112,16 +112,83 @@ static bool told_each(const Compilation *c, const Node *attention, AxisId query)
   return false;
 }
 
-void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key) {
+typedef struct {
+  const Compilation *c;
+  bool shifted;  // shifts are followed
+  Map seen;
+} Along;
+
+// Is it a part along places, or a tap of a window of them?
+static bool is_shift(const Graph *graph, const Node *node, AxisId axis) {
+  const Node *before = node->op == OP_SLICE ? graph_producer(graph, node->operands[0]) : NULL;
+  return (before && (node->axis == axis || (before->op == OP_WINDOW && before->axis2 == node->axis))) ||
+         (node->op == OP_PAD && node->axis2 == axis);
+}
+
+// Has a value, along the axis, the text of its places? axis -1: has it any of the text?
+static bool text_along(Along *a, ValueId value, AxisId axis) {
+  const Graph *graph = a->c->graph;
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(&a->seen, (uint64_t)value, -2) == axis || (!a->shifted && is_shift(graph, node, axis))) {
+    return false;
+  }
+  map_put(&a->seen, (uint64_t)value, axis);
+  if (node->op == OP_INPUT) {
+    return strcmp(node->text, "tokens") == 0;
+  }
+  const Shape split = node->op == OP_SPLIT ? node->axes : (Shape){0};
+  const bool made = (node->op == OP_MERGE && node->axis2 == axis) || shape_has(&split, axis);
+  const AxisId inside = node->op == OP_RENAME && node->axis2 == axis ? node->axis : made ? -1 : axis;
+  bool found = false;
+  for (int i = 0; i < node->operand_count && !found; i++) {
+    const Shape shape = graph_shape(graph, node->operands[i]);
+    const bool has = inside < 0 || shape_has(&shape, inside);
+    found = has && text_along(a, node->operands[i], inside);
+    if (has && node->op == OP_TAKE && i == 1 && !found) {  // what the index picks
+      found = text_along(a, node->operands[0], -1);
+    }
+  }
+  return found;
+}
+
+static bool has_text(const Compilation *c, ValueId value, AxisId axis, bool shifted) {
+  Along a = {c, shifted, map_create(c->arena)};
+  return text_along(&a, value, axis);
+}
+
+// Shifted keys and values stand behind their text, how far is not told.
+static bool sees_ahead(const Compilation *c, const Weighed *of) {
+  const PositionsOf at = {c->graph, of->query, of->key, true, NULL};
+  const bool open = of->made < 0 || scores_unmasked(&at, of->made, of->dot);
+  return (open || scores_shown(&at, of->made, of->dot, 1)) &&
+         (has_text(c, of->keys, of->key, open) || has_text(c, of->values, of->key, open));
+}
+
+void warn_ahead(const Compilation *c, const Node *attention, const Weighed *of) {
   const Graph *graph = c->graph;
-  const bool told = is_place_of(graph, query, "tokens") && is_place_of(graph, query, "targets");
-  if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, query, key) && told_each(c, attention, query)) {
+  const bool told = is_place_of(graph, of->query, "tokens") && is_place_of(graph, of->query, "targets");
+  if (c->program == PROGRAM_TRAIN && told && is_renamed(graph, of->query, of->key) &&
+      told_each(c, attention, of->query) && sees_ahead(c, of)) {
     Diagnostic *said = diag_warning(c->diag, E049, asked_for(graph, attention),
                                     "positions see the tokens behind them, which `targets` has them predict");
-    diag_help(
-        c->diag, said,
-        "write `causal = true`, or a mask with -inf where `pos(key) > pos(seq)`; `allow E049;` in the recipe if that "
-        "is meant");
+    if (!said->help) {  // else it was said of the same place before
+      diag_help(c->diag, said,
+                "write `causal = true`, or a mask with -inf where `pos(key) > pos(seq)`; `allow E049;` in the recipe "
+                "if that is meant");
+    }
+  }
+}
+
+void warn_weighed(const Compilation *c, const Node *dot, Weighed of, ValueId weights, bool masked) {
+  const Graph *graph = c->graph;
+  const Shape shape = graph_shape(graph, of.made), values = graph_shape(graph, of.values);
+  for (int i = 0; i < shape.count; i++) {
+    of.query = shape.axis[i];
+    const PositionsOf at = {graph, of.query, of.key, true, NULL};
+    if (of.query != of.key && shape_has(&shape, of.key) && !shape_has(&values, of.query) &&
+        (weights < 0 || scores_unmasked(&at, weights, of.dot)) && !(masked && scores_unmasked(&at, of.made, of.dot))) {
+      warn_ahead(c, dot, &of);
+    }
   }
 }
 

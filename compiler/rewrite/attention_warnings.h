@@ -14,9 +14,21 @@ void warn_unfused(Compilation *c, const Node *attention, ValueId matrix, const c
 // `scores`: what is made of them; -1: they are as they are.
 void warn_hidden(const Compilation *c, const Node *attention, AxisId query, AxisId key, ValueId scores);
 
-// Of an attention without any mask: its queries are positions of the text that is predicted, and so are its keys, so
-// each position reads what it is to predict (E049).
-void warn_ahead(const Compilation *c, const Node *attention, AxisId query, AxisId key);
+// Of an attention, or a sum of values by weights, of which a query sees the key behind it: its queries are positions of
+// the text that is predicted, and so are its keys, so each position reads what it is to predict (E049).
+typedef struct {
+  AxisId query, key;
+  ValueId made, dot;  // its scores, and the product that they are made of; -1: there is none, or it is the scores
+  ValueId keys;       // what that is computed from along the key: the keys, or the scores
+  ValueId values;
+} Weighed;
+
+void warn_ahead(const Compilation *c, const Node *attention, const Weighed *of);
+
+// The same of a product over keys that is no attention: the scores of a softmax, or of exponentials that somebody
+// divides later, and the values. `weights`, unless -1: made of the softmax. `masked`: only where something may hide
+// keys; of other sums over all places the lint of losses warns.
+void warn_weighed(const Compilation *c, const Node *dot, Weighed of, ValueId weights, bool masked);
 
 // Of a product over keys: what it weighs them with is a softmax over the queries, so that the weights of a position
 // hang on those behind it, whatever is masked (E049).

@@ -144,7 +144,7 @@ static bool is_causal(const Decode *d, const Node *node) {
     const Node *inner = graph_node(d->graph, region->nodes.at[i]);
     if (inner->op == OP_REDUCE_MAX) {
       const Interval seen =
-          scores_visible(&(PositionsOf){d->graph, node->axis, node->axis2, false}, inner->operands[0]);
+          scores_visible(&(PositionsOf){d->graph, node->axis, node->axis2, false, NULL}, inner->operands[0]);
       return seen.most <= 0;
     }
   }

@@ -508,6 +508,28 @@ static void dissolve(Graph *graph, NodeId id, ValueId *replace, int capacity) {
   }
 }
 
+// Looks at the weights of a product over keys that is no attention: a softmax, something made of one, or exponentials
+// that are not yet divided by their sum.
+static void look_ahead(const Compilation *c, const Node *node) {
+  enum { DEPTH = 4 };
+  Graph *graph = c->graph;
+  for (int side = 0; node->axes.count == 1 && side < 2; side++) {
+    const ValueId weights = node->operands[side];
+    const AxisId key = node->axes.axis[0];
+    const Node *e = by(graph, weights, OP_EXP);
+    ValueId sink;
+    const ValueId whole = match_softmax(graph, weights, key, &sink);
+    const ValueId changed = whole < 0 ? match_changed(graph, weights, key, DEPTH) : -1;
+    const ValueId made = whole >= 0 ? whole : changed >= 0 ? changed : e ? e->operands[0] : -1;
+    Scores scores;
+    if (made >= 0) {
+      const bool one = scores_find(graph, made, key, &scores);
+      const Weighed of = {-1, key, made, one ? scores.dot : -1, made, node->operands[1 - side]};
+      warn_weighed(c, node, of, changed >= 0 ? weights : -1, whole < 0 && changed < 0);
+    }
+  }
+}
+
 bool pass_recognise(Compilation *c) {
   Graph *graph = c->graph;
   int capacity = graph->values.count;
@@ -540,9 +562,9 @@ bool pass_recognise(Compilation *c) {
     if (match_attention(graph, node, &match)) {
       match.large = match.scored && scores_large(graph, &match.scores);
       warn_hidden(c, node, match.query, match.key, match.scored ? match.scores.made : -1);
-      const PositionsOf at = {graph, match.query, match.key, false};
-      if (!match.causal && (!match.scored || scores_shown(&at, match.scores.made, match.scores.dot, 1))) {
-        warn_ahead(c, node, match.query, match.key);
+      if (!match.causal) {
+        const ValueId made = match.scored ? match.scores.made : -1, dot = match.scored ? match.scores.dot : -1;
+        warn_ahead(c, node, &(Weighed){match.query, match.key, made, dot, match.k, match.v});
       }
       ValueId was = node->first_result, o = build_attention(graph, &match, node);
       o = match.sink >= 0 ? build_sink(graph, &match, o) : o;
@@ -559,6 +581,7 @@ bool pass_recognise(Compilation *c) {
       }
       if (node->op == OP_DOT) {
         warn_queries(c, node);
+        look_ahead(c, node);
       }
       array_push(c->arena, &graph->regions.at[0].nodes, old.at[i]);
     }

@@ -6,6 +6,7 @@
 #include "compiler/rewrite/visible.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "compiler/rewrite/scores.h"
 #include "compiler/rewrite/simplify.h"
@@ -48,12 +49,39 @@ static Affine sum_of(Affine a, Affine b, int sign) {
   return (Affine){a.known && b.known, a.key + sign * b.key, a.query + sign * b.query, a.number + sign * b.number};
 }
 
+// What an axis that is met behind renames is in the scores.
+static AxisId axis_outside(const PositionsOf *at, AxisId axis) {
+  for (const Renamed *r = at->renamed; r; r = r->outer) {
+    if (r->inside == axis) {
+      return r->outside;
+    }
+  }
+  return axis;
+}
+
+static AxisId axis_inside(const PositionsOf *at, AxisId axis) {
+  for (const Renamed *r = at->renamed; r; r = r->outer) {
+    if (r->outside == axis) {
+      return r->inside;
+    }
+  }
+  return axis;
+}
+
+// What stands behind this rename, `renamed` being room for it.
+static PositionsOf behind_rename(const PositionsOf *at, const Node *rename, Renamed *renamed) {
+  *renamed = (Renamed){at->renamed, rename->axis, axis_outside(at, rename->axis2)};
+  PositionsOf behind = *at;
+  behind.renamed = renamed;
+  return behind;
+}
+
 static Affine affine(const PositionsOf *at, ValueId value, int depth) {
   const Node *node = graph_producer(at->graph, value);
   if (!node || depth == 0) {
     return (Affine){0};
   }
-  const AxisId axis = scores_position(at->graph, node);
+  const AxisId along = scores_position(at->graph, node), axis = along < 0 ? along : axis_outside(at, along);
   if (axis >= 0) {
     const bool key = axis_whole(at->graph, axis) == axis_whole(at->graph, at->key);
     if (at->strict && !key && axis_whole(at->graph, axis) != axis_whole(at->graph, at->query)) {
@@ -75,6 +103,11 @@ static Affine affine(const PositionsOf *at, ValueId value, int depth) {
     case OP_BROADCAST:
     case OP_STOP:
       return affine(at, node->operands[0], depth - 1);
+    case OP_RENAME: {
+      Renamed renamed;
+      const PositionsOf behind = behind_rename(at, node, &renamed);
+      return at->strict ? affine(&behind, node->operands[0], depth - 1) : (Affine){0};
+    }
     default:
       return (Affine){0};
   }
@@ -158,9 +191,100 @@ Interval scores_visible(const PositionsOf *at, ValueId made) {
   return visible(at, made, DEPTH);
 }
 
+// --- whether anything may hide keys ---
+
+typedef struct {
+  const Graph *graph;
+  ValueId dot;
+  Map seen;
+} Unmasked;
+
+static bool any_op(const Graph *graph, ValueId value, Op op, Map *seen) {
+  const Node *node = graph_producer(graph, value);
+  if (!node || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  bool any = node->op == op;
+  for (int i = 0; i < node->operand_count && !any; i++) {
+    any = any_op(graph, node->operands[i], op, seen);
+  }
+  return any;
+}
+
+// What parameters have a part in is no mask.
+static bool is_learned(const Graph *graph, ValueId value) {
+  Map seen = map_create(graph->arena);
+  return any_op(graph, value, OP_PARAM, &seen);
+}
+
+static bool unmasked(Unmasked *u, ValueId value, AxisId key, AxisId query);
+
+static bool operands_unmasked(Unmasked *u, const Node *node, AxisId key, AxisId query) {
+  bool none = true;
+  for (int i = 0; i < node->operand_count && none; i++) {
+    none = unmasked(u, node->operands[i], key, query);
+  }
+  return none;
+}
+
+// Only what differs along the key tells keys apart.
+static bool unmasked(Unmasked *u, ValueId value, AxisId key, AxisId query) {
+  const Graph *graph = u->graph;
+  const Node *node = graph_producer(graph, value);
+  const Shape shape = graph_shape(graph, value);
+  if (value == u->dot || !shape_has(&shape, key) || map_get_or(&u->seen, (uint64_t)value, -1) == key) {
+    return true;
+  }
+  map_put(&u->seen, (uint64_t)value, key);
+  if (!node) {
+    return false;
+  }
+  switch (node->op) {
+    case OP_PARAM:
+    case OP_CONST:
+    case OP_INTEGER:
+    case OP_UNIFORM:
+    case OP_NORMAL:
+      return true;
+    case OP_INPUT:
+      return strcmp(node->text, "tokens") == 0 || strcmp(node->text, "targets") == 0;
+    case OP_RENAME:
+      return unmasked(u, node->operands[0], node->axis2 == key ? node->axis : key,
+                      node->axis2 == query ? node->axis : query);
+    case OP_TAKE:
+      return operands_unmasked(u, node, key, query);
+    default:
+      break;
+  }
+  if (op_elementwise(node->op) || op_reduction(node->op)) {
+    return !op_leaf(node->op) && node->op != OP_INSIDE && operands_unmasked(u, node, key, query);
+  }
+  if (!shape_has(&shape, query)) {  // made of keys alone
+    return (op_dots(node->op) || op_alias(node->op) || node->region >= 0) && is_learned(graph, value);
+  }
+  bool along = false;
+  for (int i = 0; i < node->operand_count; i++) {
+    const Shape of = graph_shape(graph, node->operands[i]);
+    along = along || shape_has(&of, key);
+  }
+  return along && (op_dots(node->op) || op_alias(node->op)) && operands_unmasked(u, node, key, query);
+}
+
+bool scores_unmasked(const PositionsOf *at, ValueId made, ValueId dot) {
+  Unmasked u = {at->graph, dot, map_create(at->graph->arena)};
+  return unmasked(&u, made, axis_inside(at, at->key), axis_inside(at, at->query));
+}
+
 // --- what is surely seen ---
 
-typedef enum { SCORE_UNKNOWN, SCORE_HIDDEN, SCORE_SHOWN, SCORE_OF_DOT } ScoreAt;  // made of the dot product: shown, too
+typedef enum {
+  SCORE_UNKNOWN,
+  SCORE_HIDDEN,
+  SCORE_TOP,  // what hides with a minus, or leaves the smaller of two as it is
+  SCORE_SHOWN,
+  SCORE_OF_DOT,  // made of the dot product: shown, too
+} ScoreAt;
 typedef enum { MAYBE, NO, YES } Truth;
 
 typedef struct {
@@ -178,12 +302,30 @@ static const Node *stripped(const Graph *graph, ValueId *value) {
   return node;
 }
 
+// Does a value tell places apart? Positions do, but not divided, as blocks are.
+static bool tells_places(const Graph *graph, ValueId value, bool divided, Map *seen) {
+  const Node *node = stripped(graph, &value);
+  if (!node || scores_position(graph, node) >= 0) {
+    return !divided;
+  }
+  if (divided || map_get_or(seen, (uint64_t)value, 0)) {
+    return false;
+  }
+  map_put(seen, (uint64_t)value, 1);
+  const bool blocks = node->op == OP_DIV && !element_type_floating(graph_value(graph, value)->type);
+  bool tells = false;
+  for (int i = 0; !tells && i < node->operand_count; i++) {
+    tells = tells_places(graph, node->operands[i], blocks, seen);
+  }
+  return tells;
+}
+
 // Is one of two values of keys what the other one is of queries, as `doc` and `doc[seq -> key]`, or the block of both,
 // their places divided? Places that are not are alike where they are one alone.
 static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, bool divided, int depth) {
   const Graph *graph = at->graph;
   const Node *x = stripped(graph, &a), *y = stripped(graph, &b);
-  if (!x || !y || depth == 0) {
+  if (!x || !y || depth == 0 || at->renamed) {
     return false;
   }
   ValueId of_x = x->op == OP_RENAME ? x->operands[0] : a, of_y = y->op == OP_RENAME ? y->operands[0] : b;
@@ -191,7 +333,9 @@ static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, bool divided, i
   stripped(graph, &of_y);
   if (of_x == of_y) {
     const Shape shape = graph_shape(graph, a);
-    return a != b || !(shape_has(&shape, at->query) || shape_has(&shape, at->key));
+    Map seen = map_create(graph->arena);
+    return a != b ? !tells_places(graph, of_x, divided, &seen)
+                  : !(shape_has(&shape, at->query) || shape_has(&shape, at->key));
   }
   const AxisId of_a = scores_position(graph, x), of_b = scores_position(graph, y);
   if (of_a >= 0 || of_b >= 0) {
@@ -206,6 +350,8 @@ static bool mirrors(const PositionsOf *at, ValueId a, ValueId b, bool divided, i
   }
   return same && x->operand_count + (x->op == OP_CONST || x->op == OP_INTEGER) > 0;
 }
+
+static Truth truth_at(const Asked *asked, ValueId value, int depth);
 
 // A number that follows from the distance.
 static bool number_of_distance(const Asked *asked, ValueId value, int depth, double *number) {
@@ -222,12 +368,27 @@ static bool number_of_distance(const Asked *asked, ValueId value, int depth, dou
     *number = node->number;
     return true;
   }
+  if (node->op == OP_TO_REAL && graph_value(asked->at->graph, node->operands[0])->type == TYPE_BOOL) {
+    const Truth truth = truth_at(asked, node->operands[0], depth - 1);
+    *number = truth == YES;
+    return truth != MAYBE;
+  }
   if (node->op == OP_TO_REAL || node->op == OP_BROADCAST || node->op == OP_STOP) {
     return number_of_distance(asked, node->operands[0], depth - 1, number);
   }
+  if (node->op == OP_WHERE) {
+    const Truth truth = truth_at(asked, node->operands[0], depth - 1);
+    return truth != MAYBE && number_of_distance(asked, node->operands[truth == YES ? 1 : 2], depth - 1, number);
+  }
+  if (node->op == OP_RENAME) {
+    Renamed renamed;
+    const PositionsOf behind = behind_rename(asked->at, node, &renamed);
+    return number_of_distance(&(Asked){&behind, asked->dot, asked->distance}, node->operands[0], depth - 1, number);
+  }
   double operands[2] = {0, 0};
+  const bool picks = node->op == OP_MAX || node->op == OP_MIN;
   bool known = op_elementwise(node->op) && node->operand_count > 0 && node->operand_count <= 2 &&
-               element_type_floating(graph_value(asked->at->graph, value)->type);
+               (picks || element_type_floating(graph_value(asked->at->graph, value)->type));
   for (int i = 0; known && i < node->operand_count; i++) {
     known = number_of_distance(asked, node->operands[i], depth - 1, &operands[i]);
   }
@@ -275,6 +436,11 @@ static Truth truth_at(const Asked *asked, ValueId value, int depth) {
     case OP_BROADCAST:
     case OP_STOP:
       return truth_at(asked, operand[0], depth - 1);
+    case OP_RENAME: {
+      Renamed renamed;
+      const PositionsOf behind = behind_rename(asked->at, node, &renamed);
+      return truth_at(&(Asked){&behind, asked->dot, asked->distance}, operand[0], depth - 1);
+    }
     default:
       return MAYBE;
   }
@@ -283,23 +449,35 @@ static Truth truth_at(const Asked *asked, ValueId value, int depth) {
 // What is far below other scores weighs next to nothing.
 static ScoreAt number_at(double number) {
   enum { FAR = 20 };
-  return number <= -LARGE_SCORE ? SCORE_HIDDEN : fabs(number) < FAR ? SCORE_SHOWN : SCORE_UNKNOWN;
+  return number <= -LARGE_SCORE  ? SCORE_HIDDEN
+         : number >= LARGE_SCORE ? SCORE_TOP
+         : fabs(number) < FAR    ? SCORE_SHOWN
+                                 : SCORE_UNKNOWN;
 }
 
 static ScoreAt score_at(const Asked *asked, ValueId value, int depth);
 
+static ScoreAt negated(ScoreAt part) {
+  return part == SCORE_HIDDEN ? SCORE_TOP : part == SCORE_TOP ? SCORE_HIDDEN : part;
+}
+
 // Of two parts, one of which may be made of the dot product.
 static ScoreAt joined(const Asked *asked, const Node *node, const ScoreAt *part, int depth) {
   const bool made = part[0] == SCORE_OF_DOT || part[1] == SCORE_OF_DOT;
+  const bool top = part[0] == SCORE_TOP || part[1] == SCORE_TOP;
   const bool shown = part[0] >= SCORE_SHOWN && part[1] >= SCORE_SHOWN;
   const bool hidden = part[0] == SCORE_HIDDEN || part[1] == SCORE_HIDDEN;
   const int other = part[0] == SCORE_OF_DOT ? 1 : 0;
   double number = 0, by;
   const bool known = made && number_of_distance(asked, node->operands[other], depth, &number);
+  if (top && (node->op == OP_MIN || node->op == OP_MAX)) {
+    return node->op == OP_MAX ? SCORE_TOP : part[part[0] == SCORE_TOP];
+  }
   switch (node->op) {
+    case OP_SUB:
     case OP_ADD:
     case OP_MIN:
-      return hidden ? SCORE_HIDDEN : shown ? (made ? SCORE_OF_DOT : SCORE_SHOWN) : SCORE_UNKNOWN;
+      return top ? SCORE_UNKNOWN : hidden ? SCORE_HIDDEN : shown ? (made ? SCORE_OF_DOT : SCORE_SHOWN) : SCORE_UNKNOWN;
     case OP_MAX:
       return made && part[other] != SCORE_UNKNOWN ? SCORE_OF_DOT : shown ? SCORE_SHOWN : SCORE_UNKNOWN;
     case OP_DIV:
@@ -346,8 +524,10 @@ static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
       const ScoreAt a = score_at(asked, operand[1], depth - 1), b = score_at(asked, operand[2], depth - 1);
       return truth == YES || a == b ? a : truth == NO ? b : SCORE_UNKNOWN;
     }
-    case OP_ADD:
     case OP_SUB:
+      part[1] = negated(part[1]);
+      return joined(asked, node, part, depth - 1);
+    case OP_ADD:
     case OP_MUL:
     case OP_DIV:
     case OP_MIN:
@@ -356,24 +536,23 @@ static ScoreAt score_at(const Asked *asked, ValueId value, int depth) {
     case OP_TANH:
       return part[0] >= SCORE_SHOWN ? part[0] : SCORE_UNKNOWN;
     case OP_NEG:
-      return part[0] >= SCORE_SHOWN ? part[0] : SCORE_UNKNOWN;
+      return negated(part[0]);
     case OP_RENAME: {
-      const AxisId of[] = {node->axis, node->axis2};
-      const bool places =
-          of[0] == asked->at->query || of[0] == asked->at->key || of[1] == asked->at->query || of[1] == asked->at->key;
-      return places ? SCORE_UNKNOWN : part[0];
+      Renamed renamed;
+      const PositionsOf behind = behind_rename(asked->at, node, &renamed);
+      return score_at(&(Asked){&behind, asked->dot, asked->distance}, operand[0], depth - 1);
     }
     case OP_TO_REAL:
     case OP_BROADCAST:
     case OP_STOP:
       return part[0];
     default:
-      return SCORE_UNKNOWN;
+      return scores_unmasked(asked->at, value, -1) ? SCORE_SHOWN : SCORE_UNKNOWN;
   }
 }
 
 bool scores_shown(const PositionsOf *at, ValueId made, ValueId dot, int64_t distance) {
-  const PositionsOf strict = {at->graph, at->query, at->key, true};
+  const PositionsOf strict = {at->graph, at->query, at->key, true, NULL};
   const Asked asked = {&strict, dot, distance};
   return score_at(&asked, made, DEPTH) >= SCORE_SHOWN;
 }

@@ -5,7 +5,7 @@
 
 Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec) {
   Mapping *mapping = ARENA_NEW(arena, Mapping);
-  *mapping = (Mapping){.spec = spec, .graph = graph, .arena = arena, .count = spec->mesh_count};
+  *mapping = (Mapping){.spec = spec, .graph = graph, .arena = arena, .count = spec->mesh_count, .rows = -1};
   mapping->matches = map_create(arena);
   mapping->took_off = ARENA_ARRAY(arena, bool, spec->rules.count + 1);
   for (int i = 0; i < spec->mesh_count; i++) {
@@ -46,17 +46,37 @@ static AxisId axis_named(const Mapping *mapping, const Shape *shape, Name name) 
   return -1;
 }
 
-// Does a rule `-> none` for the same axis, or of what is kept for any, hold before this one?
-static bool taken_off(Mapping *mapping, SelectorPlace place, int rule, int here, int mesh) {
+static bool is_of_rows(const Mapping *mapping, AxisId axis) {
+  return axis != mapping->rows && axis < mapping->rows_limit && mapping->of_rows[axis];
+}
+
+AxisId mapping_of_rows(const Mapping *mapping, const Shape *shape) {
+  AxisId instead = -1;
+  for (int i = 0; i < shape->count && mapping->rows >= 0 && !shape_has(shape, mapping->rows); i++) {
+    instead = is_of_rows(mapping, shape->axis[i]) ? shape->axis[i] : instead;
+  }
+  return instead;
+}
+
+// Is the rule one for samples, of which this axis is made?
+static bool for_rows(const Mapping *mapping, const LayoutRule *rule, AxisId axis) {
+  return is_of_rows(mapping, axis) && rule->axis == mapping->graph->axes.at[mapping->rows].written;
+}
+
+// Does a rule `-> none` for the same axis, or of what is kept for any, hold before this one? One for samples does so
+// before that for an axis made of them where it weighs more.
+static bool taken_off(Mapping *mapping, SelectorPlace place, int rule, AxisId axis, int here, int mesh) {
   const Spec *spec = mapping->spec;
   const LayoutRule *at = &spec->rules.at[rule];
   for (int j = 0; j < spec->rules.count; j++) {
     const LayoutRule *none = &spec->rules.at[j];
-    if (none->kind != at->kind || (none->axis && none->axis != at->axis) || none->mesh != 0) {
+    const bool same = !none->axis || none->axis == at->axis;
+    if (none->kind != at->kind || none->mesh != 0 ||
+        (!same && (none->kind != RULE_COMPUTE || !for_rows(mapping, none, axis)))) {
       continue;
     }
     const int other = specificity(mapping, j, place);
-    if (other > here || (other == here && j < rule)) {
+    if (other > here || (same && other == here && j < rule)) {
       mapping->took_off[j] = mapping->took_off[j] || mapping->active >> mesh & 1;
       return true;
     }
@@ -79,7 +99,7 @@ static AxisId look_up(Mapping *mapping, SelectorPlace place, const Shape *shape,
     if (here < least || here <= best) {
       continue;
     }
-    if (!taken_off(mapping, place, i, here, mesh)) {
+    if (!taken_off(mapping, place, i, axis, here, mesh)) {
       found = axis;
       best = here;
       if (rule) {
@@ -97,15 +117,18 @@ AxisId mapping_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, i
 static bool takes_off(Mapping *mapping, SelectorPlace place, AxisId axis, int mesh, int least) {
   const Spec *spec = mapping->spec;
   int none = -1, best = least - 1;
+  bool own = true;  // the best so far is about the axis itself, not about the samples that it is made of
   for (int i = 0; i < spec->rules.count; i++) {
     const LayoutRule *at = &spec->rules.at[i];
-    if (at->kind != RULE_COMPUTE || at->axis != mapping->graph->axes.at[axis].written ||
+    const bool same = at->axis == mapping->graph->axes.at[axis].written;
+    if (at->kind != RULE_COMPUTE || (!same && !for_rows(mapping, at, axis)) ||
         (at->mesh != 0 && !(at->mesh >> mesh & 1))) {
       continue;
     }
     const int here = specificity(mapping, i, place);
-    if (here > best) {
+    if (here > best || (here == best && same && !own)) {
       best = here;
+      own = same;
       none = at->mesh == 0 ? i : -1;
     }
   }
@@ -129,7 +152,13 @@ bool mapping_label_takes_off(Mapping *mapping, SelectorPlace place, AxisId axis,
 
 AxisId mapping_label_axis(Mapping *mapping, SelectorPlace place, const Shape *shape, int mesh,
                           const LayoutRule **rule) {
-  return place.label ? look_up(mapping, place, shape, mesh, RULE_COMPUTE, SELECTOR_RANK_LABEL, rule) : -1;
+  const AxisId instead = place.label ? mapping_of_rows(mapping, shape) : -1;
+  AxisId axis = place.label ? look_up(mapping, place, shape, mesh, RULE_COMPUTE, SELECTOR_RANK_LABEL, rule) : -1;
+  if (instead >= 0 && axis < 0 && !takes_off(mapping, place, instead, mesh, SELECTOR_RANK_LABEL)) {
+    const Shape rows = shape_of(mapping->rows);
+    axis = look_up(mapping, place, &rows, mesh, RULE_COMPUTE, SELECTOR_RANK_LABEL, rule) >= 0 ? instead : -1;
+  }
+  return axis;
 }
 
 // Optimizer state goes where its parameter goes.

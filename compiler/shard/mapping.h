@@ -14,16 +14,23 @@ typedef struct {
   const Spec *spec;
   const Graph *graph;
   Arena *arena;
-  int count;        // of mesh axes
-  uint32_t active;  // those that cut something: of more than one rank, and not the pipeline's
-  Map matches;      // scope and rule to whether the scope is meant
-  bool *took_off;   // by rule: a `-> none` that has kept something from being cut
+  int count;            // of mesh axes
+  uint32_t active;      // those that cut something: of more than one rank, and not the pipeline's
+  Map matches;          // scope and rule to whether the scope is meant
+  bool *took_off;       // by rule: a `-> none` that has kept something from being cut
+  AxisId rows;          // that of samples, or -1
+  const bool *of_rows;  // by axis, of so many: it is made of that, which comes first in it (shard_rows_find)
+  int rows_limit;
 } Mapping;
 
 Mapping *mapping_create(Arena *arena, const Graph *graph, const Spec *spec);
 
 // What rules are looked up for.
 SelectorPlace mapping_place(const Mapping *mapping, const Persistent *persistent);
+
+// The axis of the shape that stands in the place of that of samples, or -1. What rules say of samples they say of it,
+// unless one of its own does that weighs as much.
+AxisId mapping_of_rows(const Mapping *mapping, const Shape *shape);
 
 bool mapping_applies(Mapping *mapping, int rule, SelectorPlace place);  // is the place in the rule's scope?
 

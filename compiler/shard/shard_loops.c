@@ -114,10 +114,20 @@ static bool held_so(Shard *s, const Node *node, AxisId axis, int mesh) {
   return true;
 }
 
+// Is the axis, made of samples, one along which the node looks something up in less than it makes of it? Ranks gather
+// that rather than add up what each has found.
+static bool looks_up_less(Shard *s, const Node *node, AxisId axis) {
+  return op_indexes(node->op) && node->result_count == 1 && node->axis == axis && axis < s->rows_limit &&
+         s->of_rows[axis] &&
+         graph_elements(s->graph, graph_shape(s->graph, node->operands[0])) <=
+             graph_elements(s->graph, result_shape(s->graph, node));
+}
+
 static AxisId by_operands(Shard *s, const Node *node, Loops *loops, int mesh) {
   for (int i = 0; i < node->operand_count; i++) {
     AxisId axis = held_of(s, node->operands[i]).axis[mesh];
-    if (axis >= 0 && mapping_takes_off(s->mapping, selector_place(s->graph, node), axis, mesh)) {
+    if (axis >= 0 &&
+        (looks_up_less(s, node, axis) || mapping_takes_off(s->mapping, selector_place(s->graph, node), axis, mesh))) {
       continue;
     }
     if (may_loop(s, node, loops, axis, mesh)) {
@@ -170,24 +180,28 @@ void shard_rows_find(Shard *s) {
   if (s->rows >= 0) {
     s->of_rows[s->rows] = s->has_rows[s->rows] = true;
     note_rows(s, 0);
+    s->mapping->rows = s->rows;
+    s->mapping->of_rows = s->of_rows;
+    s->mapping->rows_limit = s->rows_limit;
   }
 }
 
 // The axis of these that rules cut over the mesh axis, or -1. What rules say of samples they say of the axis that
 // stands in their place, if no rule that weighs more is for another one.
 static AxisId ruled(Shard *s, SelectorPlace place, Shape axes, int mesh, const LayoutRule **rule) {
-  AxisId instead = -1;
-  for (int i = 0; i < axes.count && !shape_has(&axes, s->rows); i++) {
-    const AxisId axis = axes.axis[i];
-    instead = axis < s->rows_limit && s->of_rows[axis] ? axis : instead;
+  const AxisId instead = mapping_of_rows(s->mapping, &axes);
+  const AxisId axis = mapping_axis(s->mapping, place, &axes, mesh, rule);  // a rule of its own is one that cuts
+  if (instead < 0 || axis == instead) {
+    return axis;
   }
-  const Shape rows = instead >= 0 ? shape_of(s->rows) : (Shape){0};
-  const Shape all = shape_union(axes, &rows);
-  AxisId axis = mapping_axis(s->mapping, place, &axes, mesh, rule);  // a rule of its own is one that cuts
-  if (instead >= 0 && axis != instead && !mapping_keeps_whole(s->mapping, place, instead, mesh)) {
-    axis = mapping_axis(s->mapping, place, &all, mesh, rule);
+  const LayoutRule *found = NULL;
+  const Shape rows = shape_of(s->rows), all = shape_union(axes, &rows);
+  if (mapping_axis(s->mapping, place, &all, mesh, &found) != s->rows ||
+      mapping_keeps_whole(s->mapping, place, instead, mesh)) {
+    return axis;
   }
-  return instead >= 0 && axis == s->rows ? instead : axis;
+  *rule = found;
+  return instead;
 }
 
 void shard_check_limit(Shard *s, const Node *node, const Loops *loops) {
@@ -230,12 +244,10 @@ AxisId shard_choose_loop(Shard *s, const Node *node, Loops *loops, int mesh) {
   }
   SelectorPlace place = selector_place(s->graph, node);
   Shape contracted = contracted_axes(node), result = result_shape(s->graph, node);
-  // A table that is looked up along such an axis is gathered where it is smaller than what is made of it.
-  const bool table =
-      op_indexes(node->op) && node->result_count == 1 &&
-      graph_elements(s->graph, graph_shape(s->graph, node->operands[0])) <= graph_elements(s->graph, result);
-  AxisId axis =
-      table ? mapping_axis(s->mapping, place, &contracted, mesh, rule) : ruled(s, place, contracted, mesh, rule);
+  // A table that is looked up along an axis made of samples is gathered where it is smaller than what is made of it.
+  AxisId axis = contracted.count == 1 && looks_up_less(s, node, contracted.axis[0])
+                    ? mapping_axis(s->mapping, place, &contracted, mesh, rule)
+                    : ruled(s, place, contracted, mesh, rule);
   if (may_loop(s, node, loops, axis, mesh) && held_so(s, node, axis, mesh)) {
     return axis;
   }

@@ -97,7 +97,10 @@ static bool look_at(Search *search, SelectorPlace place, const Shape *shape) {
   }
   search->place = true;
   see(search, shape);
-  bool has = !search->rule->axis || has_axis(search->s->graph, shape, search->rule->axis);
+  const Mapping *mapping = search->s->mapping;
+  const bool rows = mapping->rows >= 0 && search->rule->axis == search->s->graph->axes.at[mapping->rows].written;
+  bool has = !search->rule->axis || has_axis(search->s->graph, shape, search->rule->axis) ||
+             (rows && search->rule->kind == RULE_COMPUTE && mapping_of_rows(mapping, shape) >= 0);
   search->axis = search->axis || has;
   return has;
 }

@@ -193,3 +193,9 @@ EOF
 cp "$ROOT/examples/layouts.mdl" .
 expect 0 "$MDLC" explain both.mdl --recipe two --layout summed_twice
 mentions out "parameters and gradients over a: 3.00 x" "parameters and gradients over b: 2.00 x"
+
+# Rules for samples hold for what is made of them, `-> none` too; and what is looked up in less than a lookup makes is
+# gathered.
+expect 0 "$MDLC" explain "$ROOT/tests/layouts/rows_off.mdl" --layout call
+says 'forward 2 all_gather dp \(2\) 1\.00 KiB 512 bytes 1\.00 KiB layers\.\*\.a\.u: dot y' \
+  '1 all_gather dp \(2\) 1\.00 KiB 512 bytes 512 bytes take picked'
