@@ -65,6 +65,16 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, Checkpoint
 bool checkpoint_save_from(Io *io, const StateReader *reader, const Buffer *tuning, const char *directory,
                           CheckpointFacts *facts, const CheckpointKeep *keep, Error *error);
 
+typedef struct {
+  double val_loss;
+  uint64_t validated_with;  // as CheckpointFacts has them
+  int64_t validated_from;
+} CheckpointLoss;
+
+// The validation loss of a checkpoint that was saved before it was evaluated: its manifest is replaced, in one step, and
+// its tensors and all else that it says stay as they are. *amended false, and the result true: it has one already.
+bool checkpoint_amend(Io *io, const char *path, const CheckpointLoss *loss, bool *amended, Error *error);
+
 // Where the weights of a checkpoint without a session come from, one whole tensor after the other, dense.
 typedef struct {
   void *context;
