@@ -338,29 +338,33 @@ static void file_put(Buffer *text, const char *option, const char *path) {
                 plain ? buffer_string(string, sizeof string, path) : "FILE, whose name no text can hold");
 }
 
-static const char begun_with[] = "// Weights of its beginning:";
-
-const char *run_weights(Arena *arena, const SourceOptions *from) {
+const char *run_weights(Arena *arena, const SourceOptions *from, bool save_trained, uint64_t print) {
   Buffer text = {0};
   const char *const option[] = {"--from", "--adapters", "--mapping"};
   const char *const path[] = {from->path, from->adapters, from->mapping};
-  buffer_text(&text, begun_with);
+  buffer_format(&text, RUN_WEIGHTS_HASH "%016llx\n" RUN_BEGUN_WITH, (unsigned long long)print);
   for (int i = 0; i < 3; i++) {
     if (path[i]) {
       file_put(&text, option[i], from_anywhere(arena, path[i]));
     }
   }
   buffer_text(&text, from->partial ? " --partial" : "");
-  const char *line = text.failed ? NULL : arena_copy(arena, text.text, text.length + 1);
+  buffer_text(&text, save_trained ? " --save-trained" : "");
+  const char *lines = text.failed ? NULL : arena_copy(arena, text.text, text.length + 1);
   buffer_free(&text);
-  return line;
+  return lines;
 }
 
 const char *run_weights_before(Arena *arena, const char *resolved) {
+  const char *hash = "";
+  int length = 0;
   for (const char *line = resolved; line; line = strchr(line, '\n')) {
     line += *line == '\n';
-    if (strncmp(line, begun_with, strlen(begun_with)) == 0) {
-      return arena_format(arena, "%.*s", (int)strcspn(line, "\n"), line);
+    if (strncmp(line, RUN_WEIGHTS_HASH, strlen(RUN_WEIGHTS_HASH)) == 0) {
+      hash = line;
+      length = (int)strcspn(line, "\n") + 1;
+    } else if (strncmp(line, RUN_BEGUN_WITH, strlen(RUN_BEGUN_WITH)) == 0) {
+      return arena_format(arena, "%.*s%.*s", length, hash, (int)strcspn(line, "\n"), line);
     }
   }
   return NULL;

@@ -68,9 +68,12 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
 bool run_write_tuning(const Run *run, const char *text, Error *error);
 struct SourceOptions;  // convert/source.h
-// With which weights a run begins, as a comment of resolved.mdl; and the comment of one that was written before. NULL:
-// none, or no memory.
-const char *run_weights(Arena *arena, const struct SourceOptions *from);
+// With which weights a run begins, as two comments of resolved.mdl, the first with a hash of them (weights_print); and
+// the comments of one that was written before, the first of which a program before did not write. NULL: none, or no
+// memory.
+#define RUN_WEIGHTS_HASH "// Hash of the weights of its beginning: "
+#define RUN_BEGUN_WITH "// Weights of its beginning:"
+const char *run_weights(Arena *arena, const struct SourceOptions *from, bool save_trained, uint64_t print);
 const char *run_weights_before(Arena *arena, const char *resolved);
 
 typedef struct {

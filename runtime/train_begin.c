@@ -94,7 +94,7 @@ static void read_before(Trainer *t) {
   char path[IO_PATH_MAX];
   size_t size;
   Error unread = {0};
-  if (t->options->resume && run_file(&t->run, "resolved.mdl", path, &unread)) {
+  if ((t->options->resume || t->options->restart) && run_file(&t->run, "resolved.mdl", path, &unread)) {
     io_read_file(path, RESOLVED_MOST, &t->before, &size, &unread);
   }
 }
@@ -173,7 +173,9 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const DataFacts read = data_facts(t->data);
   const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
-  const char *weights = options->from ? run_weights(t->arena, options->from) : run_weights_before(t->arena, t->before);
+  const char *weights = options->from ? run_weights(t->arena, options->from, options->save_trained, t->weights_print)
+                        : options->restart ? NULL
+                                           : run_weights_before(t->arena, t->before);
   const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||

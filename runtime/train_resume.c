@@ -363,19 +363,6 @@ static void say_changed(Trainer *t, int64_t batches) {
   }
 }
 
-// Without weights to begin with, what is frozen stays as it was drawn.
-static void say_frozen(Trainer *t) {
-  char all[32], frozen[32];
-  const double count = session_parameters(t->set), trained = session_trained(t->set);
-  if (trained < count / 2) {
-    log_line(&t->log,
-             LOG_YELLOW
-             "note      %s of %s parameters are frozen as they were drawn at random: --from DIR begins with "
-             "weights that were trained" LOG_PLAIN,
-             units_count(frozen, count - trained), units_count(all, count));
-  }
-}
-
 static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
   say_notes(t, notes);
   if (notes->text && *notes->text) {
@@ -410,20 +397,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
     } else if (t->options->resume && t->saved < 0) {
       log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
     }
-    if (t->options->from) {
-      const char *adapters = t->options->from->adapters;
-      log_line(&t->log, "weights   from %s%s%s", t->options->from->path, adapters ? ", adapters from " : "",
-               adapters ? adapters : "");
-    } else if (t->saved < 0) {
-      say_frozen(t);
-    }
-    if (t->frozen) {
-      log_line(&t->log, "          checkpoints hold what is trained alone; %d frozen parameters stay in %s",
-               t->frozen->tensors.count, t->frozen->from);
-    }
-    if (t->left_out.length > 0) {
-      log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);
-    }
+    trainer_say_weights(t);
     return;
   }
   if (t->metrics.bytes < facts->metrics_bytes && t->metrics.bad_lines == 0) {
@@ -495,24 +469,6 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
   return true;
 }
 
-// --restart moves the checkpoints that there are, also one that those to come would name.
-static bool frozen_stays(const Trainer *t, Error *error) {
-  char found[PATH_MAX];
-  const char *run = t->options->restart && t->frozen ? realpath(t->run.path, found) : NULL;
-  const size_t length = run ? strlen(run) : 0;
-  const bool moves = run && strncmp(t->frozen->from, run, length) == 0 && t->frozen->from[length] == '/';
-  return !moves || error_set(error, 2,
-                             "checkpoints that leave out frozen parameters would name %s, which --restart moves: begin "
-                             "in another directory, --out, or leave --save-trained out",
-                             t->frozen->from);
-}
-
-// With weights from elsewhere, where parameters that no update changes may stay.
-static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
-  return t->options->save_trained ? frozen_begin(t->arena, &t->session, from, &t->frozen, &t->left_out, error)
-                                  : source_start(&t->session, from, NULL, &t->left_out, error);
-}
-
 // What a run that goes on was trained on before, and since when its evaluations are what they are.
 static void remember(Trainer *t, const CheckpointFacts *facts) {
   trained_of(facts, text_of(t, facts), &t->trained);
@@ -535,13 +491,6 @@ static bool remember_frozen(Trainer *t, const CheckpointFacts *facts) {
   return true;
 }
 
-// Weights that a run saved know what that was trained on.
-static bool inherit(Trainer *t, Error *error) {
-  const SourceOptions *from = t->options->from;
-  return trained_of_weights(from->path, &t->trained, error) &&
-         (!from->adapters || trained_of_weights(from->adapters, &t->trained, error));
-}
-
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   bool found = false;
   *facts = (CheckpointFacts){.val_loss = NAN};
@@ -557,9 +506,7 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   }
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
-    return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
-           (!t->options->from ||
-            (trainer_begin(t, t->options->from, error) && frozen_stays(t, error) && inherit(t, error)));
+    return session_run(&t->session, PROGRAM_INITIALISE, 0, error) && trainer_weights(t, error);
   }
   t->saved = facts->step;
   t->keeps_best |= facts->keeps_best;
