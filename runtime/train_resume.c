@@ -469,9 +469,23 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
   return true;
 }
 
+// Does the text name the data with other options, such as a template, than the one that the checkpoint is of?
+static bool data_written_otherwise(const Trainer *t, const CheckpointFacts *facts) {
+  const char *before = same_text(t, facts) ? NULL : text_of(t, facts);
+  Arena *arena = before && t->resolved ? arena_create() : NULL;
+  const bool otherwise = arena && text_names_data_otherwise(arena, before, t->resolved);
+  if (arena) {
+    arena_destroy(arena);
+  }
+  return otherwise;
+}
+
 // What a run that goes on was trained on before, and since when its evaluations are what they are.
 static void remember(Trainer *t, const CheckpointFacts *facts) {
   trained_of(facts, text_of(t, facts), &t->trained);
+  if (data_written_otherwise(t, facts)) {
+    trained_otherwise(&t->trained, facts->data_hash);
+  }
   t->began = facts->step;
   t->began_with = (DataPrint){.data = facts->data_hash, .tokenizer = facts->tokenizer_hash};
   t->began_bytes = facts->data_bytes;

@@ -240,7 +240,10 @@ static void facts_of_data(const Trainer *t, CheckpointFacts *facts) {
   facts->seed = made || t->began < 0 ? t->plan->run.seed : t->began_seed;
   facts->trained = t->trained;
   if (made) {
-    trained_add(&facts->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
+    const TrainedOn on = {.data = t->print.data,
+                          .share = trained_part(&t->print, t->plan->run.validation_fraction),
+                          .tokens = t->print.tokens};
+    trained_add(&facts->trained, &on);
   }
 }
 
