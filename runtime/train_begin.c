@@ -53,8 +53,9 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return false;
   }
   if (t->validation.count > 0 &&
-      !trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
-                       feed_rows(t->validation.feed[0]), sequence, &t->validated_with, error)) {
+      (!trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
+                        feed_rows(t->validation.feed[0]), sequence, &t->validated_with, error) ||
+       !trained_losses(t->set, &t->validated_with, error))) {
     return false;
   }
   if (!trainer_evaluations(t, evaluable, error)) {

@@ -11,6 +11,7 @@
 #include "runtime/convert/constants.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/hf_files.h"
+#include "runtime/convert/model_text.h"
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
@@ -109,23 +110,38 @@ static bool validates_otherwise(const Trainer *t, const CheckpointFacts *facts) 
   }
   const char *before = text_of(t, facts);
   Arena *arena = before && t->resolved ? arena_create() : NULL;
-  const bool otherwise = !arena || text_validates_otherwise(arena, before, t->resolved, of_data);
+  const bool otherwise =
+      !arena || text_validates_otherwise(arena, before, t->resolved, of_data) ||
+      (evaluate_unit_of(t->set) != LOSS_NATS && model_text_hash(arena, before) != model_text_hash(arena, t->resolved));
   if (arena) {
     arena_destroy(arena);
   }
   return otherwise;
 }
 
+// May it be the loss that is another, and not what is read?
+static bool loss_otherwise(const Trainer *t, const CheckpointFacts *facts) {
+  const char *before = text_of(t, facts);
+  Arena *arena = before && t->resolved ? arena_create() : NULL;
+  const bool otherwise = arena && model_text_hash(arena, before) != model_text_hash(arena, t->resolved);
+  if (arena) {
+    arena_destroy(arena);
+  }
+  return otherwise || evaluate_unit_of(t->set) != LOSS_NATS;
+}
+
 static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
   const bool evaluated = facts->validated_with != 0 || !isnan(patience_of(&t->metrics, 0, 0).best);
   const bool known = facts->validated_with != 0 || text_of(t, facts);
   if (evaluated && validates_otherwise(t, facts)) {
+    const char *which = !known                     ? "validated with when it was saved is not known"
+                        : loss_otherwise(t, facts) ? "validates with, or its loss, is not what it was when it was saved"
+                                                   : "validates with is not what it was when it was saved";
     log_line(&t->log,
              LOG_YELLOW
              "note      what this run %s: validation losses from here on are no continuation of those before, and "
              "--patience and --keep-best go by those of the same windows alone" LOG_PLAIN,
-             known ? "validates with is not what it was when it was saved"
-                   : "validated with when it was saved is not known");
+             which);
   }
 }
 

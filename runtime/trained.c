@@ -7,6 +7,9 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/convert/model_text.h"
+#include "runtime/evaluate.h"
+
 enum { WINDOWS_LOOKED_AT = 64 };
 
 static const double SAME_SHARE = 1e-9;  // shares come as fractions of a recipe, and differ by less where they are one
@@ -168,5 +171,21 @@ bool trained_windows(const Data *data, const DataPrint *print, double held_out, 
   }
   const uint64_t hash = XXH3_64bits_withSeed(&of, sizeof of, words);
   *windows = hash != 0 ? hash : 1;
+  return true;
+}
+
+bool trained_losses(const PlanSet *set, uint64_t *windows, Error *error) {
+  const Plan *plan = set->plans[0];
+  const LossUnit unit = evaluate_unit_of(set);
+  if (unit == LOSS_NATS) {
+    return true;
+  }
+  Arena *arena = arena_create();
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  const uint64_t of[] = {(uint64_t)unit, (uint64_t)plan->run.batch, model_text_hash(arena, plan->resolved)};
+  *windows = XXH3_64bits_withSeed(of, sizeof of, *windows) | 1;
+  arena_destroy(arena);
   return true;
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "compiler/plan/plan.h"
 #include "runtime/data/data.h"
 #include "runtime/data/fingerprint.h"
 
@@ -43,9 +44,11 @@ double trained_part(const DataPrint *print, double held_out);
 bool trained_held(const Trained *trained, const Data *data, const DataPrint *print, double part,
                   bool are[DATA_SETS_MOST], Error *error);
 
-// Of which windows validation losses are: `limit` batches of `rows` of each source that `data` validates with. What has
-// the same number can be compared. Never 0.
+// Of which windows validation losses are: `limit` batches of `rows` of each source that `data` validates with. Never 0.
 bool trained_windows(const Data *data, const DataPrint *print, double held_out, int64_t limit, int64_t rows,
                      int64_t sequence, uint64_t *windows, Error *error);
+// And of which loss of these, where it is not in nats per token: its unit, the model with its constants, and the batch
+// that a sum grows with. Within one run, losses that have the same number can be compared.
+bool trained_losses(const PlanSet *set, uint64_t *windows, Error *error);
 
 #endif
