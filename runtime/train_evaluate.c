@@ -126,7 +126,10 @@ bool trainer_make_up(Trainer *t, Error *error) {
   const int64_t taken = session_memory(&t->session).taken;
   line->memory_bytes = taken >= 0 ? taken : clock_memory();
   line->skipped = t->skipped;
-  if (!trainer_record(t, true, error)) {
+  line->made_up = true;
+  const bool recorded = trainer_record(t, true, error);
+  line->made_up = false;
+  if (!recorded) {
     return false;
   }
   trainer_patience(t);

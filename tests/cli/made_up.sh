@@ -37,3 +37,24 @@ train "$SMALL" $options --steps 4 --out best --keep-best
 unevaluated best 4
 train "$SMALL" $options --set optimizer.lr.peak=9 --steps 12 --out best --resume
 [ -n "$(evaluated best/$at)" ] || die "the best checkpoint, whose evaluation was made up for, is gone: $(cat out)"
+
+# Its line knows no more than the evaluation: runs that are the same to the bit differ in nothing. A loss that was no number is one.
+options="--eval-every 4 --log-every 5 --save-every 4"
+train "$SMALL" $options --steps 8 --out whole
+cp -r whole parts
+rm -r parts/checkpoints/step-00000008
+unevaluated parts 4
+sed -i '/"step":4,/d' parts/metrics.jsonl
+train parts $options --steps 8 --resume
+grep '"step":4,' parts/metrics.jsonl > line
+mentions line '"val_loss":' '"tokens":'
+! grep -q '"loss":\|null' line || die "a line says null of what it does not know: $(cat line)"
+expect 0 "$MDL" diff whole parts
+sed -i '/"step":4,/s/"tokens"/"loss":null,"step_ms":null,"tokens"/' parts/metrics.jsonl
+expect 0 "$MDL" diff whole parts
+expect 0 "$MDL" diff parts whole
+sed -i '/"step":5,/s/"loss":[0-9.]*/"loss":null/' parts/metrics.jsonl
+expect 1 "$MDL" diff whole parts
+mentions out "the losses differ beyond rounding first at step 5"
+cp -r parts both
+expect 0 "$MDL" diff both parts
