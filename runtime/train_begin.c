@@ -1,4 +1,5 @@
 // train_begin.c: a run is opened, with what it reads and writes, and closed.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,6 +196,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   t->skipped = facts->skipped;
+  t->bad_steps = (int)(facts->bad_steps < INT_MAX ? facts->bad_steps : INT_MAX - 1);
   t->lived = facts->step > facts->bad_steps;
   t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,

@@ -93,7 +93,7 @@ static bool tell_checkpoint(Trainer *t, Error *error) {
              (long long)t->line.step, error->text);
     return error->status == 1;
   }
-  t->best = told && t->good == t->line.step && loss.val_loss < t->best ? loss.val_loss : t->best;
+  t->best = told && loss.val_loss < t->best ? loss.val_loss : t->best;
   return true;
 }
 

@@ -158,7 +158,7 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
   t->unsaved = 0;
   t->line.save_ms += seconds * 1e3;
   t->line.save_wait_ms += waited * 1e3;
-  if (checkpoint_is_good(facts) && facts->val_loss < t->best) {
+  if (!facts->not_finite[0] && facts->val_loss < t->best) {
     t->best = facts->val_loss;
   }
   if (waited < seconds) {

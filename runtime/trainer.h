@@ -67,6 +67,7 @@ struct Trainer {
   int64_t validated_from;                     // evaluations behind this step read those
   int64_t skipped;                            // steps whose update was not made
   int bad_steps;                              // in a row
+  bool unchanged;                             // the update of the newest step was left out
   bool first_counts;                          // a target of the first batch here counts
   bool lived;                                 // a step was good, or a spike that was skipped
   bool unread;                                // data of the next step or of an evaluation could not be read
