@@ -253,21 +253,42 @@ static int64_t shared_multiple(int64_t a, int64_t b) {
   return a / x <= INT64_MAX / b ? a / x * b : INT64_MAX;
 }
 
+// --patience counts evaluations before, of the same windows, as well; the first of all is the best.
+static void patience_doubt(const Trainer *t, Buffer *lines) {
+  const int64_t every = t->eval_every, step = t->line.step, most = t->options->patience;
+  const Patience before = patience_of(&t->metrics, t->validated_from, t->validated_with);
+  const int64_t count = t->metrics.count;
+  const bool there =
+      count > 0 && (int64_t)t->metrics.points[count - 1].step == step && !isnan(t->metrics.points[count - 1].val_loss);
+  const bool made_up = step > 0 && trainer_evaluates(t, step) && !there;
+  const int64_t ahead = t->steps <= step ? 0
+                        : every > 0      ? t->steps / every - step / every + (t->steps % every != 0)
+                                         : 1;
+  const int64_t evaluations = ahead + made_up;
+  const bool first = isnan(before.best);
+  if (most <= 0 || evaluations == 0 || before.since + evaluations >= most + first) {
+    return;
+  }
+  if (step == 0) {
+    buffer_format(lines, "--patience %lld ends no run of %lld steps, which has %lld evaluation%s;", (long long)most,
+                  (long long)t->steps, (long long)evaluations, evaluations == 1 ? "" : "s");
+  } else {
+    buffer_format(lines, "--patience %lld does not end this run, which has %lld evaluation%s left;", (long long)most,
+                  (long long)evaluations, evaluations == 1 ? "" : "s");
+  }
+  buffer_text(lines, " --eval-every N has more\n");
+}
+
 // Options that do nothing in the steps that there are, or something else than it seems.
 static void options_doubt(const Trainer *t, Buffer *lines) {
   const TrainOptions *given = t->options;
   const int64_t every = t->eval_every, kept = given->keep_every, check = given->check;
-  const int64_t evaluations = every > 0 ? t->steps / every + (t->steps % every != 0) : 1;
-  if (given->keep_best && every == 0) {
+  if (given->keep_best && every == 0 && isnan(patience_of(&t->metrics, t->validated_from, t->validated_with).best)) {
     buffer_text(lines,
                 "the only evaluation is that of the last step, so the checkpoint that --keep-best keeps is the last "
                 "one; --eval-every N has more\n");
   }
-  if (given->patience > 0 && evaluations <= given->patience) {
-    buffer_format(lines,
-                  "--patience %lld ends no run of %lld steps, which has %lld evaluation%s; --eval-every N has more\n",
-                  (long long)given->patience, (long long)t->steps, (long long)evaluations, evaluations == 1 ? "" : "s");
-  }
+  patience_doubt(t, lines);
   if (kept > 0 && t->save_every == 0 && t->steps > kept) {
     buffer_format(lines, "--keep-every %lld keeps what is saved, and that is the last step alone; give --save-every\n",
                   (long long)kept);
