@@ -32,6 +32,7 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t bad_steps;      // in a row, up to this one: the loss was not finite or the update was not made
   int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
+  uint64_t text_hash;                                   // of resolved.mdl as this is of (run_text_hash); 0: not known
   uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
   Trained trained;          // the data that it was trained on up to this step; empty: not known
   double val_loss;          // of an evaluation at this step; NaN: there was none

@@ -259,15 +259,18 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
 
 // Plans whose writing was killed.
 static void plan_clean(const Run *run) {
-  static const char begin[] = "plan.mdlx" FILE_BESIDE;
+  static const char *const begins[] = {"plan.mdlx" FILE_BESIDE, RUN_NEXT "plan.mdlx" FILE_BESIDE};
   DIR *open = opendir(run->path);
   for (struct dirent *entry; open && (entry = readdir(open));) {
-    char path[IO_PATH_MAX];
-    Error ignored;
-    const char *mark = entry->d_name + sizeof begin - 1;
-    if (strncmp(entry->d_name, begin, sizeof begin - 1) == 0 && strlen(mark) == 6 &&
-        strspn(mark, "0123456789abcdef") == 6 && run_file(run, entry->d_name, path, &ignored)) {
-      unlink(path);
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+      char path[IO_PATH_MAX];
+      Error ignored;
+      const size_t length = strlen(begins[i]);
+      const bool is = strncmp(entry->d_name, begins[i], length) == 0 && strlen(entry->d_name + length) == 6 &&
+                      strspn(entry->d_name + length, "0123456789abcdef") == 6;
+      if (is && run_file(run, entry->d_name, path, &ignored)) {
+        unlink(path);
+      }
     }
   }
   if (open) {
@@ -283,7 +286,7 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   }
   checkpoint_clean(run->checkpoints);
   plan_clean(run);
-  return true;
+  return run_settle_next(run, error);
 }
 
 bool run_write_tuning(const Run *run, const char *text, Error *error) {

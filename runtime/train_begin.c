@@ -145,6 +145,7 @@ static void log_diagnostics(Trainer *t) {
 
 // Of a run that goes on the plan and the text stay those of its checkpoint until a step is saved.
 static bool begin_plan(Trainer *t, Error *error) {
+  t->text = run_text_hash(t->plan_due.text);
   const bool stays = t->began >= 0 && run_has_plan(&t->run);
   return stays ? run_replaces_plan(&t->run, error) : trainer_write_plan(t, error);
 }

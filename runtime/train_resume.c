@@ -156,8 +156,11 @@ static void say_notes(Trainer *t, const Buffer *notes) {
 
 // What the weights' own tokens were, for messages: the tokenizer of the plan of a checkpoint's run. NULL: nobody knows.
 static const char *tokenizer_before(Arena *arena, const char *checkpoint) {
-  const char *why, *plan = arena_format(arena, "%s/../../plan.mdlx", checkpoint);
-  const PlanSet *set = io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
+  char run[IO_PATH_MAX], plan[IO_PATH_MAX];
+  const char *why;
+  Error unread = {0};
+  const bool there = io_path(run, &unread, "%s/../..", checkpoint) && run_own(run, "plan.mdlx", plan, &unread);
+  const PlanSet *set = there && io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
   const char *named = set ? set->plans[0]->run.tokenizer : NULL;
   return named && strcmp(named, TOKENIZER_NONE) != 0 ? named : NULL;
 }
@@ -526,6 +529,7 @@ static void remember(Trainer *t, const CheckpointFacts *facts) {
   t->began = facts->step;
   t->began_with = (DataPrint){.data = facts->data_hash, .tokenizer = facts->tokenizer_hash};
   t->began_bytes = facts->data_bytes;
+  t->began_text = facts->text_hash;
   t->began_program = facts->program_hash;
   t->began_seed = facts->seed;
   t->knows_itself = facts->trained.count > 0 || facts->data_hash == 0;

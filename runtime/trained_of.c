@@ -10,6 +10,7 @@
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/frozen.h"
+#include "runtime/run.h"
 
 enum { TEXT_MOST = 1 << 24 };  // bytes
 
@@ -56,7 +57,8 @@ static bool of_checkpoint(const char *checkpoint, CheckpointFacts *facts, Traine
   if (!checkpoint_facts(checkpoint, facts, error)) {
     return false;
   }
-  const bool read = io_path(path, &unread, "%s/../../resolved.mdl", checkpoint) &&
+  char run[IO_PATH_MAX];
+  const bool read = io_path(run, &unread, "%s/../..", checkpoint) && run_own(run, "resolved.mdl", path, &unread) &&
                     io_read_file(path, TEXT_MOST, &text, &size, &unread);
   trained_of(facts, read && trained_text(text, facts->program_hash) ? text : NULL, trained);
   free(text);

@@ -57,6 +57,8 @@ struct Trainer {
   int64_t began;                              // that step; -1: it goes on from none
   DataPrint began_with;                       // the data that it was trained on there
   int64_t began_bytes;                        // of that data
+  uint64_t text, began_text;                  // run_text_hash of its text now, and of that checkpoint's
+  bool beside;                                // what is due stands beside what there is
   uint64_t began_program, began_seed;         // its text, and its seed
   const struct RunBeginning *weights_before;  // the run begins again, with the weights that its text says; or NULL
   const char *weights_left;                   // what --restart with another text leaves of its beginning, or NULL
