@@ -189,7 +189,8 @@ static MdlStatus plan_open(const char *path, bool trust, MdlPlan **plan, MdlErro
   }
   MdlPlan *made = api_given("plan", plan, &error) && api_given("path", path, &error) ? plan_new(&error) : NULL;
   bool done = made != NULL;
-  if (done && !(made->set = artefact_read(made->arena, path, &why))) {
+  char own[IO_PATH_MAX];
+  if (done && !(made->set = artefact_read(made->arena, run_own_plan(path, own), &why))) {
     done = error_set_plan(&error, why);
   }
   if (done) {

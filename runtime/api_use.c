@@ -139,7 +139,7 @@ static bool plan_data_holds(const Restored *restored, const Trained *trained) {
 static void evaluation_older(const Restored *restored, Trained *trained) {
   Error unread = {0};
   if (!trained_of_weights(restored->checkpoint, trained, &unread) && restored->facts.data_hash != 0) {
-    trained_add(trained, restored->facts.data_hash, 1);
+    trained_add(trained, &(TrainedOn){.data = restored->facts.data_hash, .share = 1});
   }
   if (restored->session.trunk) {
     trained_of_weights(restored->session.trunk, trained, &unread);
@@ -155,8 +155,10 @@ static bool evaluation_known(const Restored *restored, const char *path, const D
   Overlap trained = {0};
   const char *first;
   int count = 0;
-  Trained before = facts->trained;
-  if (before.count == 0) {
+  Trained before = {0};
+  if (facts->trained.count > 0) {
+    trained_of(facts, NULL, &before);
+  } else {
     evaluation_older(restored, &before);
   }
   if (facts->data_hash == 0 && before.count == 0) {

@@ -70,6 +70,12 @@ static bool manifest_hash(Hashing *hashing, char hex[17]) {
   return text != NULL;
 }
 
+bool checkpoint_manifest_hash_within(json_t *root, char hex[17]) {
+  Hashing hashing = {.root = root};
+  hash_work(&hashing);
+  return manifest_hash(&hashing, hex);
+}
+
 bool checkpoint_manifest_hash(json_t *root, char hex[17]) {
   Hashing hashing = {.root = root};
   return json_guarded(hash_work, &hashing) && manifest_hash(&hashing, hex);
@@ -99,7 +105,6 @@ static void manifest_work(void *context) {
   json_t *root = json_pack("{s:s, s:i, s:I}", "format", "mdl checkpoint", "version",
                            manifest->files->parts > 0 ? CHECKPOINT_VERSION : CHECKPOINT_WHOLE, "step",
                            (json_int_t)manifest->facts->step);
-  Hashing hashing = {.root = root};
   bool made = root && manifest_facts_write(root, manifest->facts) &&
               json_object_set_new(root, "files", files_describe(manifest->files)) == 0 &&
               json_object_set_new(root, "tensors",
@@ -108,8 +113,8 @@ static void manifest_work(void *context) {
                json_object_set_new(root, FROZEN_KEY, frozen_describe(manifest->facts->frozen)) == 0) &&
               (!manifest->alone || json_object_set_new(root, CHECKPOINT_WEIGHTS_ALONE, json_true()) == 0);
   if (made) {
-    hash_work(&hashing);
-    made = manifest_hash(&hashing, hash) && json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
+    made = checkpoint_manifest_hash_within(root, hash) &&
+           json_object_set_new(root, CHECKPOINT_MANIFEST_HASH, json_string(hash)) == 0;
   }
   manifest->text = made ? json_dumped(root, JSON_INDENT(1)) : NULL;
   json_decref(root);

@@ -32,6 +32,7 @@ typedef struct {  // what a manifest says besides files and tensors
   int64_t bad_steps;      // in a row, up to this one: the loss was not finite or the update was not made
   int64_t version;        // of the manifest, when it is read
   uint64_t seed, program_hash, state_hash;
+  uint64_t text_hash;                                   // of resolved.mdl as this is of (run_text_hash); 0: not known
   uint64_t data_hash, tokenizer_hash, validation_hash;  // fingerprints (data/fingerprint.h); 0: not known, or none
   Trained trained;          // the data that it was trained on up to this step; empty: not known
   double val_loss;          // of an evaluation at this step; NaN: there was none
@@ -52,7 +53,7 @@ typedef struct {  // what a manifest says besides files and tensors
 typedef struct {            // what stays when a checkpoint was saved; the newest good one always does
   int newest;               // so many; 0: all
   int64_t every;            // and those of steps that are a multiple of this, or were of another before; 0: no others
-  bool best;                // and the good one of the lowest validation loss, of each windows that losses are of
+  bool best;                // and the finite one of the lowest validation loss, of each windows that losses are of
   uint64_t validated_with;  // the windows of checkpoints that do not say of which theirs is
   int64_t validated_from;   // behind this step; those before are of others
 } CheckpointKeep;
@@ -64,6 +65,16 @@ bool checkpoint_save(Io *io, Session *session, const char *directory, Checkpoint
 // The same from what the ranks held at some moment, and what their devices had chosen (session_record). Of any thread.
 bool checkpoint_save_from(Io *io, const StateReader *reader, const Buffer *tuning, const char *directory,
                           CheckpointFacts *facts, const CheckpointKeep *keep, Error *error);
+
+typedef struct {
+  double val_loss;
+  uint64_t validated_with;  // as CheckpointFacts has them
+  int64_t validated_from;
+} CheckpointLoss;
+
+// The validation loss of a checkpoint that was saved before it was evaluated: its manifest is replaced, in one step,
+// and its tensors and all else that it says stay as they are. *amended false, and the result true: it has one already.
+bool checkpoint_amend(Io *io, const char *path, const CheckpointLoss *loss, bool *amended, Error *error);
 
 // Where the weights of a checkpoint without a session come from, one whole tensor after the other, dense.
 typedef struct {
@@ -82,7 +93,7 @@ bool checkpoint_is_good(const CheckpointFacts *facts);
 // result true, if there is none.
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
 
-// The lowest validation loss of the good ones, as CheckpointKeep has it; infinite: none was evaluated.
+// The lowest validation loss of the finite ones, as CheckpointKeep has it; infinite: none was evaluated.
 bool checkpoint_best(const char *directory, uint64_t validated_with, int64_t validated_from, double *least,
                      Error *error);
 

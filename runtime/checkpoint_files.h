@@ -45,6 +45,9 @@ bool checkpoint_begins_anew(const char *name);
 // Of everything that a manifest says, but for the hash itself: of its values, not of the blanks between them. False: no
 // memory.
 bool checkpoint_manifest_hash(json_t *root, char hex[17]);
+bool checkpoint_manifest_hash_within(json_t *root, char hex[17]);  // within guarded work
+// The manifest, whose hash and version hold; freed with json_decref.
+bool checkpoint_manifest(const char *path, json_t **root, Error *error);
 
 // The file of parameters and state of the model, verified; *manifest (NULL: not wanted) is freed with json_decref.
 bool checkpoint_open_weights(const char *path, Safetensors **file, json_t **manifest, Error *error);

@@ -135,6 +135,11 @@ static Seen step_seen(const char *directory, int64_t step, CheckpointFacts *fact
   return checkpoint_is_good(facts) ? SEEN_GOOD : SEEN_BAD;
 }
 
+// Can its validation loss be the lowest? Bad steps before it whose updates were left out changed no parameter.
+static bool is_evaluated(Seen seen, const CheckpointFacts *facts) {
+  return seen != SEEN_NOT && !facts->damaged && !facts->not_finite[0] && !isnan(facts->val_loss);
+}
+
 // Was it to be kept when it was saved? Of what cannot be read nobody knows.
 static bool step_kept(const char *directory, int64_t step) {
   CheckpointFacts facts = {0};
@@ -154,6 +159,7 @@ static bool of_windows(const CheckpointFacts *facts, uint64_t validated_with, in
 
 typedef struct {
   Seen seen;
+  bool evaluated;
   uint64_t windows;  // that val_loss is of; 0: not known
   double val_loss;   // NaN: none
 } Look;
@@ -161,9 +167,9 @@ typedef struct {
 // Is its validation loss the least, of equal ones the newest, of those of the same windows? Where a run goes on with
 // others, what was the best before cannot be compared with what comes, and is worth no less.
 static bool is_best(const Look *look, int count, int at) {
-  bool best = look[at].seen == SEEN_GOOD && !isnan(look[at].val_loss);
+  bool best = look[at].evaluated;
   for (int i = 0; i < count && best; i++) {
-    const bool rival = look[i].seen == SEEN_GOOD && look[i].windows == look[at].windows;
+    const bool rival = look[i].evaluated && look[i].windows == look[at].windows;
     best = !rival || !(look[i].val_loss < look[at].val_loss || (i < at && look[i].val_loss <= look[at].val_loss));
   }
   return best;
@@ -186,7 +192,7 @@ bool checkpoint_rotate(const char *directory, const CheckpointKeep *keep, int64_
     const bool needed = steps[i] <= newest && (keep->best || good < 0);
     const Seen seen = needed ? step_seen(directory, steps[i], &facts) : SEEN_BAD;
     const bool since = steps[i] > keep->validated_from;
-    look[i] = (Look){seen,
+    look[i] = (Look){seen, needed && is_evaluated(seen, &facts),
                      facts.validated_with ? facts.validated_with
                      : since              ? keep->validated_with
                                           : 0,
@@ -217,8 +223,8 @@ bool checkpoint_best(const char *directory, uint64_t validated_with, int64_t val
   }
   for (int i = 0; i < count; i++) {
     CheckpointFacts facts = {.val_loss = NAN};
-    if (step_seen(directory, steps[i], &facts) == SEEN_GOOD && of_windows(&facts, validated_with, validated_from) &&
-        facts.val_loss < *least) {
+    const Seen seen = step_seen(directory, steps[i], &facts);
+    if (is_evaluated(seen, &facts) && of_windows(&facts, validated_with, validated_from) && facts.val_loss < *least) {
       *least = facts.val_loss;
     }
   }

@@ -135,6 +135,10 @@ static bool manifest_open(const char *path, json_t **root, Error *error) {
   return manifest_holds(path, root, error);
 }
 
+bool checkpoint_manifest(const char *path, json_t **root, Error *error) {
+  return outcome(manifest_open(path, root, error), NULL, error);
+}
+
 // The step that a directory is called by, or -1: it may have been given another name.
 static int64_t step_of_path(const char *path) {
   char name[32];

@@ -162,9 +162,10 @@ static bool files_compare(Diff *diff, Arena *arena, const Saved saved[2], int wh
 
 // --- losses ---
 
+// Of a step whose evaluation was made up for there may be two lines, of which one does not say the loss.
 static const MetricsPoint *point_of(const MetricsPoint *points, int64_t count, double step) {
   for (int64_t i = 0; i < count; i++) {
-    if (points[i].step == step) {
+    if (points[i].step == step && !points[i].unknown) {
       return &points[i];
     }
   }
@@ -178,7 +179,7 @@ static void losses_compare(Diff *diff, const MetricsPoint *const points[2], cons
   bool told = false;
   for (int64_t i = 0; i < count[0]; i++) {
     const MetricsPoint *a = &points[0][i], *b = point_of(points[1], count[1], a->step);
-    if (!b) {
+    if (!b || a->unknown) {
       continue;
     }
     both++;

@@ -154,6 +154,19 @@ static LossUnit unit_of(const Plan *plan, const Shown *loss) {
   return plan->run.loss_unit == LOSS_NATS && loss->has[WEIGH_ANSWERS] ? LOSS_PLAIN : plan->run.loss_unit;
 }
 
+LossUnit evaluate_unit_of(const PlanSet *set) {
+  const Shown loss = {.name = "loss"};
+  char name[TERMS_NAME];
+  term_name(&loss, WEIGH_ANSWERS, name);
+  Shown has = {0};
+  for (int s = 0; s < set->count; s++) {
+    const PlanOutput *whole = session_output(set->plans[s], PROGRAM_EVALUATE, "loss");
+    has.has[WEIGH_ANSWERS] |=
+        session_output(set->plans[s], PROGRAM_EVALUATE, name) != NULL || (whole && whole->weighing == WEIGH_ANSWERS);
+  }
+  return unit_of(set->plans[0], &has);
+}
+
 bool evaluate_run(Session *session, Feed *feed, const Data *data, int64_t limit, ShownList *shown, Evaluation *result,
                   Error *error) {
   ShownList none = {0};

@@ -24,6 +24,8 @@ bool evaluate_has(const Shown *shown);  // had it a number in one of the batches
 // "nats per token", "a sum over the tokens of a batch", "without a unit" or "nats per token and other terms".
 const char *evaluate_unit(LossUnit unit);
 
+LossUnit evaluate_unit_of(const PlanSet *set);  // of what evaluations of these plans have
+
 // NaN: the loss is not in nats per token, or nobody knows the text of the tokens.
 double evaluate_bits_per_byte(const Evaluation *evaluation);
 

@@ -129,7 +129,7 @@ static bool inspect_run(const char *path, Buffer *out, Error *error) {
     buffer_text(out, "no checkpoint yet\n");
   }
   buffer_text(out, "\n");
-  return run_file(&run, "plan.mdlx", file, error) && inspect_artefact(file, out, error);
+  return run_own(run.path, "plan.mdlx", file, error) && inspect_artefact(file, out, error);
 }
 
 static bool inspect_directory(const char *path, Buffer *out, Error *error) {

@@ -27,6 +27,7 @@ bool manifest_facts_write(json_t *root, const CheckpointFacts *facts) {
                  {"keeps_best", facts->keeps_best ? json_true() : NULL},
                  {"seed", (snprintf(seed, sizeof seed, "%llu", (unsigned long long)facts->seed), json_string(seed))},
                  {"program_hash", word(facts->program_hash)},
+                 {"text_hash", facts->text_hash ? word(facts->text_hash) : NULL},
                  {"state_hash", word(facts->state_hash)},
                  {"data_bytes", json_integer((json_int_t)facts->data_bytes)},
                  {"data_hash", word(facts->data_hash)},
@@ -74,7 +75,7 @@ static bool manifest_more(const json_t *root, CheckpointFacts *facts) {
   facts->kept = json_is_true(json_object_get(root, "kept"));
   facts->spike_losses = json_object_get(json_object_get(root, "tensors"), PLAN_SPIKE_LOSSES) != NULL;
   return (!json_object_get(root, "bad_steps") || manifest_number(root, "bad_steps", &facts->bad_steps)) &&
-         manifest_print(root, "data_hash", &facts->data_hash) &&
+         manifest_print(root, "text_hash", &facts->text_hash) && manifest_print(root, "data_hash", &facts->data_hash) &&
          manifest_print(root, "tokenizer_hash", &facts->tokenizer_hash) &&
          manifest_print(root, "validation_hash", &facts->validation_hash) &&
          manifest_print(root, "validated_with", &facts->validated_with) &&

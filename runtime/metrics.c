@@ -58,8 +58,15 @@ static bool lines_read(Metrics *metrics, const char *text, size_t size, int64_t 
       continue;
     }
     const char *windows = json_string_value(json_object_get(line, "validated_with"));
-    MetricsPoint point = {number_of(line, "step"), number_of(line, "loss"), number_of(line, "val_loss"),
-                          json_is_number(json_object_get(line, "save_ms")), windows ? strtoull(windows, NULL, 16) : 0};
+    // Programs before wrote null of what a line does not know; then it has no time of a step either.
+    const json_t *loss = json_object_get(line, "loss");
+    const bool timed = json_is_number(json_object_get(line, "step_ms"));
+    MetricsPoint point = {.step = number_of(line, "step"),
+                          .loss = number_of(line, "loss"),
+                          .val_loss = number_of(line, "val_loss"),
+                          .unknown = !loss || (json_is_null(loss) && !timed),
+                          .saved = json_is_number(json_object_get(line, "save_ms")),
+                          .validated_with = windows ? strtoull(windows, NULL, 16) : 0};
     point.val_loss = json_is_null(json_object_get(line, "val_loss")) ? INFINITY : point.val_loss;
     json_decref(line);
     if (point.step <= (double)last) {
@@ -197,7 +204,9 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   buffer_text(&text, "{");
   const int count = metrics_numbers(line, numbers), last = count - 1;
   for (int i = 0; i < last - 2 || (i < last && isfinite(numbers[i].value)); i++) {
-    write_number(&text, numbers[i].key, numbers[i].value, numbers[i].places);
+    if (!line->made_up || !isnan(numbers[i].value)) {
+      write_number(&text, numbers[i].key, numbers[i].value, numbers[i].places);
+    }
   }
   if (line->precision) {
     buffer_format(&text, ",\"precision\":\"%.200s\"", line->precision);
@@ -230,8 +239,12 @@ bool metrics_write(Metrics *metrics, const MetricsLine *line, Error *error) {
   if (!written) {
     return failed ? error_set(error, 3, "no memory") : false;
   }
-  return point_add(metrics, (MetricsPoint){(double)line->step, line->loss, line->val_loss, line->save_ms > 0,
-                                           line->validated_with}) ||
+  return point_add(metrics, (MetricsPoint){.step = (double)line->step,
+                                           .loss = line->loss,
+                                           .val_loss = line->val_loss,
+                                           .unknown = line->made_up && isnan(line->loss),
+                                           .saved = line->save_ms > 0,
+                                           .validated_with = line->validated_with}) ||
          error_set(error, 3, "no memory");
 }
 

@@ -17,10 +17,11 @@ typedef struct {  // what is not finite is written as null, a val_loss of NaN is
   double save_ms, save_wait_ms;  // that saves since the line before took, and that training waited for them; 0: none
   double val_loss;               // NaN: nothing was validated; infinite, too, where that gave no number
   uint64_t validated_with;       // the number of the windows that it is of (trained_windows); 0: not known
-  const char *precision;         // of this step, where the run changes it; else NULL
-  ShownList shown, measures;     // outputs of the text in this step; what the compiler adds to them
-  ShownList sets;                // validation losses of sources that have names: `val_loss.` and the name
-  ShownList validated;           // outputs of the text over the windows that val_loss is of
+  bool made_up;           // an evaluation behind the step alone: of what is NaN nothing is known, and it is left out
+  const char *precision;  // of this step, where the run changes it; else NULL
+  ShownList shown, measures;  // outputs of the text in this step; what the compiler adds to them
+  ShownList sets;             // validation losses of sources that have names: `val_loss.` and the name
+  ShownList validated;        // outputs of the text over the windows that val_loss is of
 } MetricsLine;
 
 // A number of a line, as both metrics.jsonl and the events have it.
@@ -38,6 +39,7 @@ int metrics_numbers(const MetricsLine *line, MetricsNumber numbers[METRICS_NUMBE
 
 typedef struct {
   double step, loss, val_loss;  // NaN: not there; an infinite val_loss: no number
+  bool unknown;                 // the line does not say the loss; else one of NaN was no number
   bool saved;                   // a save ended between the line before and this one
   uint64_t validated_with;      // as in MetricsLine
 } MetricsPoint;

@@ -18,7 +18,7 @@ static bool restore_find(const char *path, char plan[IO_PATH_MAX], Run *run, boo
   bool found;
   if (!io_find_in(path, "manifest.json", direct, error) ||
       !(*direct ? run_of_checkpoint(path, directory, error) : io_path(directory, error, "%s", path)) ||
-      !run_open(run, directory, error) || !io_path(plan, error, "%s/plan.mdlx", directory) ||
+      !run_open(run, directory, error) || !run_own(directory, "plan.mdlx", plan, error) ||
       !io_find_file(plan, &found, error)) {
     return false;
   }

@@ -259,15 +259,18 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
 
 // Plans whose writing was killed.
 static void plan_clean(const Run *run) {
-  static const char begin[] = "plan.mdlx" FILE_BESIDE;
+  static const char *const begins[] = {"plan.mdlx" FILE_BESIDE, RUN_NEXT "plan.mdlx" FILE_BESIDE};
   DIR *open = opendir(run->path);
   for (struct dirent *entry; open && (entry = readdir(open));) {
-    char path[IO_PATH_MAX];
-    Error ignored;
-    const char *mark = entry->d_name + sizeof begin - 1;
-    if (strncmp(entry->d_name, begin, sizeof begin - 1) == 0 && strlen(mark) == 6 &&
-        strspn(mark, "0123456789abcdef") == 6 && run_file(run, entry->d_name, path, &ignored)) {
-      unlink(path);
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+      char path[IO_PATH_MAX];
+      Error ignored;
+      const size_t length = strlen(begins[i]);
+      const bool is = strncmp(entry->d_name, begins[i], length) == 0 && strlen(entry->d_name + length) == 6 &&
+                      strspn(entry->d_name + length, "0123456789abcdef") == 6;
+      if (is && run_file(run, entry->d_name, path, &ignored)) {
+        unlink(path);
+      }
     }
   }
   if (open) {
@@ -283,7 +286,7 @@ bool run_resume(Run *run, const char *out, const char *model, Error *error) {
   }
   checkpoint_clean(run->checkpoints);
   plan_clean(run);
-  return true;
+  return run_settle_next(run, error);
 }
 
 bool run_write_tuning(const Run *run, const char *text, Error *error) {
@@ -338,29 +341,33 @@ static void file_put(Buffer *text, const char *option, const char *path) {
                 plain ? buffer_string(string, sizeof string, path) : "FILE, whose name no text can hold");
 }
 
-static const char begun_with[] = "// Weights of its beginning:";
-
-const char *run_weights(Arena *arena, const SourceOptions *from) {
+const char *run_weights(Arena *arena, const SourceOptions *from, bool save_trained, uint64_t print) {
   Buffer text = {0};
   const char *const option[] = {"--from", "--adapters", "--mapping"};
   const char *const path[] = {from->path, from->adapters, from->mapping};
-  buffer_text(&text, begun_with);
+  buffer_format(&text, RUN_WEIGHTS_HASH "%016llx\n" RUN_BEGUN_WITH, (unsigned long long)print);
   for (int i = 0; i < 3; i++) {
     if (path[i]) {
       file_put(&text, option[i], from_anywhere(arena, path[i]));
     }
   }
   buffer_text(&text, from->partial ? " --partial" : "");
-  const char *line = text.failed ? NULL : arena_copy(arena, text.text, text.length + 1);
+  buffer_text(&text, save_trained ? " --save-trained" : "");
+  const char *lines = text.failed ? NULL : arena_copy(arena, text.text, text.length + 1);
   buffer_free(&text);
-  return line;
+  return lines;
 }
 
 const char *run_weights_before(Arena *arena, const char *resolved) {
+  const char *hash = "";
+  int length = 0;
   for (const char *line = resolved; line; line = strchr(line, '\n')) {
     line += *line == '\n';
-    if (strncmp(line, begun_with, strlen(begun_with)) == 0) {
-      return arena_format(arena, "%.*s", (int)strcspn(line, "\n"), line);
+    if (strncmp(line, RUN_WEIGHTS_HASH, strlen(RUN_WEIGHTS_HASH)) == 0) {
+      hash = line;
+      length = (int)strcspn(line, "\n") + 1;
+    } else if (strncmp(line, RUN_BEGUN_WITH, strlen(RUN_BEGUN_WITH)) == 0) {
+      return arena_format(arena, "%.*s%.*s", length, hash, (int)strcspn(line, "\n"), line);
     }
   }
   return NULL;

@@ -68,9 +68,12 @@ bool run_file(const Run *run, const char *name, char path[IO_PATH_MAX], Error *e
 bool run_read_tuning(const char *out, const char *model, char **text, Error *error);
 bool run_write_tuning(const Run *run, const char *text, Error *error);
 struct SourceOptions;  // convert/source.h
-// With which weights a run begins, as a comment of resolved.mdl; and the comment of one that was written before. NULL:
-// none, or no memory.
-const char *run_weights(Arena *arena, const struct SourceOptions *from);
+// With which weights a run begins, as two comments of resolved.mdl, the first with a hash of them (weights_print); and
+// the comments of one that was written before, the first of which a program before did not write. NULL: none, or no
+// memory.
+#define RUN_WEIGHTS_HASH "// Hash of the weights of its beginning: "
+#define RUN_BEGUN_WITH "// Weights of its beginning:"
+const char *run_weights(Arena *arena, const struct SourceOptions *from, bool save_trained, uint64_t print);
 const char *run_weights_before(Arena *arena, const char *resolved);
 
 typedef struct {
@@ -88,6 +91,20 @@ bool run_has_plan(const Run *run);  // there are both
 // Can they be replaced later? Each is, by itself; an error says why one cannot.
 bool run_replaces_plan(const Run *run, Error *error);
 bool run_write_plan(const Run *run, const RunPlan *plan, Error *error);
+
+// While the first checkpoint of another text is saved, that text and its plan stand beside those before, under names
+// that begin with this; the checkpoint's manifest says which text it is of. A killed run leaves them there.
+#define RUN_NEXT "next-"
+uint64_t run_text_hash(const char *text);  // never 0
+bool run_write_next(const Run *run, const RunPlan *plan, Error *error);
+bool run_take_next(const Run *run, Error *error);  // they are the run's own from now on
+void run_clear_next(const Run *run);
+// Takes them where they are of the newest checkpoint, else removes them.
+bool run_settle_next(const Run *run, Error *error);
+// The path of "plan.mdlx" or "resolved.mdl" in the directory of a run, as of its newest checkpoint; changes nothing.
+bool run_own(const char *run, const char *name, char path[IO_PATH_MAX], Error *error);
+const char *run_own_plan(const char *plan, char path[IO_PATH_MAX]);  // the same of RUN/plan.mdlx; else `plan`
+
 void run_close(Run *run);
 
 #endif

@@ -104,7 +104,7 @@ static bool trainer_diverged(Trainer *t, bool skipped, Error *error) {
     return false;
   }
   char where[64];
-  snprintf(where, sizeof where, "in %d steps in a row", BAD_STEPS_MAX);
+  snprintf(where, sizeof where, "in %d steps in a row", t->bad_steps);
   return !trainer_settle(t, true, error) || !say_diverged(t, skipped, where, error);
 }
 
@@ -213,6 +213,7 @@ static bool trainer_collect(Trainer *t, Error *error) {
   t->batch = batch;
   t->line.tokens += feed_rows(t->train_feed) * feed_sequence(t->train_feed);
   t->skipped += skips;
+  t->unchanged = skips;
   t->bad_steps = skips || !isfinite(t->line.loss) ? t->bad_steps + 1 : 0;
   t->lived |= t->bad_steps == 0 || trainer_spikes(t, skips);
   t->interval_seconds += seconds;
@@ -233,7 +234,7 @@ bool train_step(Trainer *t, bool *more, Error *error) {
   if ((submits && !trainer_submit(t, error)) || !trainer_collect(t, error)) {
     return false;
   }
-  bool best = t->options->keep_best && t->bad_steps == 0 && t->line.val_loss < t->best;
+  bool best = t->options->keep_best && (t->bad_steps == 0 || t->unchanged) && t->line.val_loss < t->best;
   if (!trainer_settle(t, best, error)) {
     return false;
   }

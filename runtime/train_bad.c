@@ -49,7 +49,7 @@ void trainer_bad(Trainer *t, bool skipped) {
   if (trainer_spikes(t, skipped)) {
     log_line(&t->log, LOG_YELLOW "spike" LOG_PLAIN "     step %lld, batch %lld: the loss is %.4f; the step is skipped",
              (long long)t->line.step, (long long)t->batch, t->line.loss);
-  } else if (t->blame && t->bad_steps == 1) {
+  } else if (t->blame && (t->bad_steps == 1 || t->line.step == t->facts.first + 1)) {
     blame(t);
   }
 }

@@ -1,4 +1,5 @@
 // train_begin.c: a run is opened, with what it reads and writes, and closed.
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,8 +54,9 @@ static bool trainer_open(Trainer *t, const Backend *backend, Error *error) {
     return false;
   }
   if (t->validation.count > 0 &&
-      !trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
-                       feed_rows(t->validation.feed[0]), sequence, &t->validated_with, error)) {
+      (!trained_windows(t->data, &t->print, run->validation_fraction, trainer_batches(t),
+                        feed_rows(t->validation.feed[0]), sequence, &t->validated_with, error) ||
+       !trained_losses(t->set, &t->validated_with, error))) {
     return false;
   }
   if (!trainer_evaluations(t, evaluable, error)) {
@@ -94,7 +96,7 @@ static void read_before(Trainer *t) {
   char path[IO_PATH_MAX];
   size_t size;
   Error unread = {0};
-  if (t->options->resume && run_file(&t->run, "resolved.mdl", path, &unread)) {
+  if ((t->options->resume || t->options->restart) && run_file(&t->run, "resolved.mdl", path, &unread)) {
     io_read_file(path, RESOLVED_MOST, &t->before, &size, &unread);
   }
 }
@@ -143,6 +145,7 @@ static void log_diagnostics(Trainer *t) {
 
 // Of a run that goes on the plan and the text stay those of its checkpoint until a step is saved.
 static bool begin_plan(Trainer *t, Error *error) {
+  t->text = run_text_hash(t->plan_due.text);
   const bool stays = t->began >= 0 && run_has_plan(&t->run);
   return stays ? run_replaces_plan(&t->run, error) : trainer_write_plan(t, error);
 }
@@ -173,7 +176,9 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
   const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
   const DataFacts read = data_facts(t->data);
   const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
-  const char *weights = options->from ? run_weights(t->arena, options->from) : run_weights_before(t->arena, t->before);
+  const char *weights = options->from ? run_weights(t->arena, options->from, options->save_trained, t->weights_print)
+                        : options->restart ? NULL
+                                           : run_weights_before(t->arena, t->before);
   const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
@@ -192,6 +197,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   t->skipped = facts->skipped;
+  t->bad_steps = (int)(facts->bad_steps < INT_MAX ? facts->bad_steps : INT_MAX - 1);
   t->lived = facts->step > facts->bad_steps;
   t->session.backend->facts(t->session.device, &t->device);
   t->facts = (ProgressFacts){.plan = t->plan,

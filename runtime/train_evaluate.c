@@ -78,16 +78,23 @@ static double step_loss(const Metrics *metrics, int64_t step, double *val_loss, 
   return loss;
 }
 
-// The checkpoint of the step does not say how good it is; where another cannot take its place, it stays. Lines of
-// metrics that were read have losses as short as fp32 allows: what differs less is the same.
-static bool best_again(Trainer *t, Error *error) {
-  if (!t->options->keep_best || t->good != t->line.step || !((float)t->line.val_loss < (float)t->best)) {
-    return true;
+// The checkpoint of the step does not say how good it is: its manifest is told, and what it holds stays as it is, since
+// that is the state of another plan perhaps.
+static bool tell_checkpoint(Trainer *t, Error *error) {
+  const CheckpointLoss loss = {t->line.val_loss, t->validated_with, t->validated_from};
+  char path[IO_PATH_MAX];
+  bool told = false;
+  if (!trainer_follow(t, error) ||
+      !io_path(path, error, "%s/step-%08lld", t->run.checkpoints, (long long)t->line.step) ||
+      !checkpoint_amend(t->options->io, path, &loss, &told, error)) {
+    log_line(&t->log,
+             LOG_RED
+             "warning   the validation loss of step %lld is not in its checkpoint: %s; training goes on" LOG_PLAIN,
+             (long long)t->line.step, error->text);
+    return error->status == 1;
   }
-  t->saved = -1;
-  const bool done = trainer_save(t, false, error);
-  t->saved = t->line.step;
-  return done;
+  t->best = told && loss.val_loss < t->best ? loss.val_loss : t->best;
+  return true;
 }
 
 bool trainer_make_up(Trainer *t, Error *error) {
@@ -104,7 +111,7 @@ bool trainer_make_up(Trainer *t, Error *error) {
   }
   if (!isnan(val_loss)) {  // a run that was killed behind that line may not have saved it
     line->val_loss = val_loss;
-    const bool done = best_again(t, error);
+    const bool done = tell_checkpoint(t, error);
     line->val_loss = NAN;
     return done;
   }
@@ -119,9 +126,12 @@ bool trainer_make_up(Trainer *t, Error *error) {
   const int64_t taken = session_memory(&t->session).taken;
   line->memory_bytes = taken >= 0 ? taken : clock_memory();
   line->skipped = t->skipped;
-  if (!trainer_record(t, true, error)) {
+  line->made_up = true;
+  const bool recorded = trainer_record(t, true, error);
+  line->made_up = false;
+  if (!recorded) {
     return false;
   }
   trainer_patience(t);
-  return best_again(t, error);
+  return tell_checkpoint(t, error);
 }

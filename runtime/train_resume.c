@@ -11,6 +11,7 @@
 #include "runtime/convert/constants.h"
 #include "runtime/convert/convert.h"
 #include "runtime/convert/hf_files.h"
+#include "runtime/convert/model_text.h"
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/data/doubts.h"
@@ -109,23 +110,38 @@ static bool validates_otherwise(const Trainer *t, const CheckpointFacts *facts) 
   }
   const char *before = text_of(t, facts);
   Arena *arena = before && t->resolved ? arena_create() : NULL;
-  const bool otherwise = !arena || text_validates_otherwise(arena, before, t->resolved, of_data);
+  const bool otherwise =
+      !arena || text_validates_otherwise(arena, before, t->resolved, of_data) ||
+      (evaluate_unit_of(t->set) != LOSS_NATS && model_text_hash(arena, before) != model_text_hash(arena, t->resolved));
   if (arena) {
     arena_destroy(arena);
   }
   return otherwise;
 }
 
+// May it be the loss that is another, and not what is read?
+static bool loss_otherwise(const Trainer *t, const CheckpointFacts *facts) {
+  const char *before = text_of(t, facts);
+  Arena *arena = before && t->resolved ? arena_create() : NULL;
+  const bool otherwise = arena && model_text_hash(arena, before) != model_text_hash(arena, t->resolved);
+  if (arena) {
+    arena_destroy(arena);
+  }
+  return otherwise || evaluate_unit_of(t->set) != LOSS_NATS;
+}
+
 static void resume_warn_validation(Trainer *t, const CheckpointFacts *facts) {
   const bool evaluated = facts->validated_with != 0 || !isnan(patience_of(&t->metrics, 0, 0).best);
   const bool known = facts->validated_with != 0 || text_of(t, facts);
   if (evaluated && validates_otherwise(t, facts)) {
+    const char *which = !known                     ? "validated with when it was saved is not known"
+                        : loss_otherwise(t, facts) ? "validates with, or its loss, is not what it was when it was saved"
+                                                   : "validates with is not what it was when it was saved";
     log_line(&t->log,
              LOG_YELLOW
              "note      what this run %s: validation losses from here on are no continuation of those before, and "
              "--patience and --keep-best go by those of the same windows alone" LOG_PLAIN,
-             known ? "validates with is not what it was when it was saved"
-                   : "validated with when it was saved is not known");
+             which);
   }
 }
 
@@ -140,8 +156,11 @@ static void say_notes(Trainer *t, const Buffer *notes) {
 
 // What the weights' own tokens were, for messages: the tokenizer of the plan of a checkpoint's run. NULL: nobody knows.
 static const char *tokenizer_before(Arena *arena, const char *checkpoint) {
-  const char *why, *plan = arena_format(arena, "%s/../../plan.mdlx", checkpoint);
-  const PlanSet *set = io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
+  char run[IO_PATH_MAX], plan[IO_PATH_MAX];
+  const char *why;
+  Error unread = {0};
+  const bool there = io_path(run, &unread, "%s/../..", checkpoint) && run_own(run, "plan.mdlx", plan, &unread);
+  const PlanSet *set = there && io_is_file(plan) ? artefact_read(arena, plan, &why) : NULL;
   const char *named = set ? set->plans[0]->run.tokenizer : NULL;
   return named && strcmp(named, TOKENIZER_NONE) != 0 ? named : NULL;
 }
@@ -237,21 +256,42 @@ static int64_t shared_multiple(int64_t a, int64_t b) {
   return a / x <= INT64_MAX / b ? a / x * b : INT64_MAX;
 }
 
+// --patience counts evaluations before, of the same windows, as well; the first of all is the best.
+static void patience_doubt(const Trainer *t, Buffer *lines) {
+  const int64_t every = t->eval_every, step = t->line.step, most = t->options->patience;
+  const Patience before = patience_of(&t->metrics, t->validated_from, t->validated_with);
+  const int64_t count = t->metrics.count;
+  const bool there =
+      count > 0 && (int64_t)t->metrics.points[count - 1].step == step && !isnan(t->metrics.points[count - 1].val_loss);
+  const bool made_up = step > 0 && trainer_evaluates(t, step) && !there;
+  const int64_t ahead = t->steps <= step ? 0
+                        : every > 0      ? t->steps / every - step / every + (t->steps % every != 0)
+                                         : 1;
+  const int64_t evaluations = ahead + made_up;
+  const bool first = isnan(before.best);
+  if (most <= 0 || evaluations == 0 || before.since + evaluations >= most + first) {
+    return;
+  }
+  if (step == 0) {
+    buffer_format(lines, "--patience %lld ends no run of %lld steps, which has %lld evaluation%s;", (long long)most,
+                  (long long)t->steps, (long long)evaluations, evaluations == 1 ? "" : "s");
+  } else {
+    buffer_format(lines, "--patience %lld does not end this run, which has %lld evaluation%s left;", (long long)most,
+                  (long long)evaluations, evaluations == 1 ? "" : "s");
+  }
+  buffer_text(lines, " --eval-every N has more\n");
+}
+
 // Options that do nothing in the steps that there are, or something else than it seems.
 static void options_doubt(const Trainer *t, Buffer *lines) {
   const TrainOptions *given = t->options;
   const int64_t every = t->eval_every, kept = given->keep_every, check = given->check;
-  const int64_t evaluations = every > 0 ? t->steps / every + (t->steps % every != 0) : 1;
-  if (given->keep_best && every == 0) {
+  if (given->keep_best && every == 0 && isnan(patience_of(&t->metrics, t->validated_from, t->validated_with).best)) {
     buffer_text(lines,
                 "the only evaluation is that of the last step, so the checkpoint that --keep-best keeps is the last "
                 "one; --eval-every N has more\n");
   }
-  if (given->patience > 0 && evaluations <= given->patience) {
-    buffer_format(lines,
-                  "--patience %lld ends no run of %lld steps, which has %lld evaluation%s; --eval-every N has more\n",
-                  (long long)given->patience, (long long)t->steps, (long long)evaluations, evaluations == 1 ? "" : "s");
-  }
+  patience_doubt(t, lines);
   if (kept > 0 && t->save_every == 0 && t->steps > kept) {
     buffer_format(lines, "--keep-every %lld keeps what is saved, and that is the last step alone; give --save-every\n",
                   (long long)kept);
@@ -363,19 +403,6 @@ static void say_changed(Trainer *t, int64_t batches) {
   }
 }
 
-// Without weights to begin with, what is frozen stays as it was drawn.
-static void say_frozen(Trainer *t) {
-  char all[32], frozen[32];
-  const double count = session_parameters(t->set), trained = session_trained(t->set);
-  if (trained < count / 2) {
-    log_line(&t->log,
-             LOG_YELLOW
-             "note      %s of %s parameters are frozen as they were drawn at random: --from DIR begins with "
-             "weights that were trained" LOG_PLAIN,
-             units_count(frozen, count - trained), units_count(all, count));
-  }
-}
-
 static void resume_say_passed(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
   say_notes(t, notes);
   if (notes->text && *notes->text) {
@@ -410,20 +437,7 @@ void resume_say(Trainer *t, const CheckpointFacts *facts, const Buffer *notes) {
     } else if (t->options->resume && t->saved < 0) {
       log_line(&t->log, "          there is no checkpoint yet: training begins with step 1");
     }
-    if (t->options->from) {
-      const char *adapters = t->options->from->adapters;
-      log_line(&t->log, "weights   from %s%s%s", t->options->from->path, adapters ? ", adapters from " : "",
-               adapters ? adapters : "");
-    } else if (t->saved < 0) {
-      say_frozen(t);
-    }
-    if (t->frozen) {
-      log_line(&t->log, "          checkpoints hold what is trained alone; %d frozen parameters stay in %s",
-               t->frozen->tensors.count, t->frozen->from);
-    }
-    if (t->left_out.length > 0) {
-      log_line(&t->log, LOG_YELLOW "note      %s" LOG_PLAIN, t->left_out.text);
-    }
+    trainer_say_weights(t);
     return;
   }
   if (t->metrics.bytes < facts->metrics_bytes && t->metrics.bad_lines == 0) {
@@ -495,30 +509,27 @@ static bool resume_data_holds(const Trainer *t, const CheckpointFacts *facts, Er
   return true;
 }
 
-// --restart moves the checkpoints that there are, also one that those to come would name.
-static bool frozen_stays(const Trainer *t, Error *error) {
-  char found[PATH_MAX];
-  const char *run = t->options->restart && t->frozen ? realpath(t->run.path, found) : NULL;
-  const size_t length = run ? strlen(run) : 0;
-  const bool moves = run && strncmp(t->frozen->from, run, length) == 0 && t->frozen->from[length] == '/';
-  return !moves || error_set(error, 2,
-                             "checkpoints that leave out frozen parameters would name %s, which --restart moves: begin "
-                             "in another directory, --out, or leave --save-trained out",
-                             t->frozen->from);
-}
-
-// With weights from elsewhere, where parameters that no update changes may stay.
-static bool trainer_begin(Trainer *t, const SourceOptions *from, Error *error) {
-  return t->options->save_trained ? frozen_begin(t->arena, &t->session, from, &t->frozen, &t->left_out, error)
-                                  : source_start(&t->session, from, NULL, &t->left_out, error);
+// Does the text name the data with other options, such as a template, than the one that the checkpoint is of?
+static bool data_written_otherwise(const Trainer *t, const CheckpointFacts *facts) {
+  const char *before = same_text(t, facts) ? NULL : text_of(t, facts);
+  Arena *arena = before && t->resolved ? arena_create() : NULL;
+  const bool otherwise = arena && text_names_data_otherwise(arena, before, t->resolved);
+  if (arena) {
+    arena_destroy(arena);
+  }
+  return otherwise;
 }
 
 // What a run that goes on was trained on before, and since when its evaluations are what they are.
 static void remember(Trainer *t, const CheckpointFacts *facts) {
   trained_of(facts, text_of(t, facts), &t->trained);
+  if (data_written_otherwise(t, facts)) {
+    trained_otherwise(&t->trained, facts->data_hash);
+  }
   t->began = facts->step;
   t->began_with = (DataPrint){.data = facts->data_hash, .tokenizer = facts->tokenizer_hash};
   t->began_bytes = facts->data_bytes;
+  t->began_text = facts->text_hash;
   t->began_program = facts->program_hash;
   t->began_seed = facts->seed;
   t->knows_itself = facts->trained.count > 0 || facts->data_hash == 0;
@@ -533,13 +544,6 @@ static bool remember_frozen(Trainer *t, const CheckpointFacts *facts) {
     trained_of_weights(t->frozen->from, &t->trained, &unread);
   }
   return true;
-}
-
-// Weights that a run saved know what that was trained on.
-static bool inherit(Trainer *t, Error *error) {
-  const SourceOptions *from = t->options->from;
-  return trained_of_weights(from->path, &t->trained, error) &&
-         (!from->adapters || trained_of_weights(from->adapters, &t->trained, error));
 }
 
 bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
@@ -557,9 +561,7 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   }
   if (!found) {
     *facts = (CheckpointFacts){.val_loss = NAN};
-    return session_run(&t->session, PROGRAM_INITIALISE, 0, error) &&
-           (!t->options->from ||
-            (trainer_begin(t, t->options->from, error) && frozen_stays(t, error) && inherit(t, error)));
+    return session_run(&t->session, PROGRAM_INITIALISE, 0, error) && trainer_weights(t, error);
   }
   t->saved = facts->step;
   t->keeps_best |= facts->keeps_best;

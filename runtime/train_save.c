@@ -117,9 +117,14 @@ static bool written(Trainer *t, bool *unwritten, bool done, Error *error) {
 }
 
 bool trainer_write_plan(Trainer *t, Error *error) {
-  if (t->plan_due.text && !run_write_plan(&t->run, &t->plan_due, error)) {
+  const bool taken = t->beside && run_take_next(&t->run, error);
+  if (!taken && t->plan_due.text && !run_write_plan(&t->run, &t->plan_due, error)) {
     return false;
   }
+  if (t->beside && !taken) {
+    run_clear_next(&t->run);
+  }
+  t->beside = false;
   t->plan_due = (RunPlan){0};
   return true;
 }
@@ -158,11 +163,14 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
   t->unsaved = 0;
   t->line.save_ms += seconds * 1e3;
   t->line.save_wait_ms += waited * 1e3;
-  if (checkpoint_is_good(facts) && facts->val_loss < t->best) {
+  if (!facts->not_finite[0] && facts->val_loss < t->best) {
     t->best = facts->val_loss;
   }
   if (waited < seconds) {
     snprintf(apart, sizeof apart, "; training waited %.1f ms", waited * 1e3);
+  }
+  if (!follow_plan(t, facts->step, error)) {
+    return false;
   }
   log_line(&t->log, LOG_BLUE "saved" LOG_PLAIN " %s/step-%08lld  " LOG_FAINT "(%s%s)" LOG_PLAIN, t->run.checkpoints,
            (long long)facts->step, units_duration(time, seconds), apart);
@@ -170,8 +178,7 @@ static bool save_done(Trainer *t, const CheckpointFacts *facts, double seconds, 
     log_line(&t->log, LOG_RED "warning   an older checkpoint stays, and takes space: %s" LOG_PLAIN, facts->stays);
   }
   t->unremoved = facts->stays[0];
-  return follow_plan(t, facts->step, error) && written(t, &t->undrawn, trainer_chart(t, error), error) &&
-         saved_judge(t, facts, error);
+  return written(t, &t->undrawn, trainer_chart(t, error), error) && saved_judge(t, facts, error);
 }
 
 bool trainer_settle(Trainer *t, bool wait, Error *error) {
@@ -234,13 +241,17 @@ static bool save_now(Trainer *t, CheckpointFacts *facts, const CheckpointKeep *k
 static void facts_of_data(const Trainer *t, CheckpointFacts *facts) {
   const bool made = trainer_made(t, t->line.step);
   facts->program_hash = made || t->began < 0 ? trainer_program_hash(t->resolved) : t->began_program;
+  facts->text_hash = made || t->began < 0 ? t->text : t->began_text;
   facts->data_bytes = made ? data_facts(t->data).bytes : t->began_bytes;
   facts->data_hash = made ? t->print.data : t->began_with.data;
   facts->tokenizer_hash = made ? t->print.tokenizer : t->began_with.tokenizer;
   facts->seed = made || t->began < 0 ? t->plan->run.seed : t->began_seed;
   facts->trained = t->trained;
   if (made) {
-    trained_add(&facts->trained, t->print.data, trained_part(&t->print, t->plan->run.validation_fraction));
+    const TrainedOn on = {.data = t->print.data,
+                          .share = trained_part(&t->print, t->plan->run.validation_fraction),
+                          .tokens = t->print.tokens};
+    trained_add(&facts->trained, &on);
   }
 }
 
@@ -281,8 +292,12 @@ bool trainer_save(Trainer *t, bool last, Error *error) {
     return save_failed(t, facts.step, last, error);
   }
   error->status = 0;
-  // With another text that follows the save at once, ahead of evaluations.
+  // With another text that follows the save at once, ahead of evaluations; one that is killed in between has it beside.
   const bool follows = t->plan_due.text && !(t->before && strcmp(t->before, t->plan_due.text) == 0);
+  if (follows && !t->beside && trainer_made(t, facts.step)) {
+    Error unwritten = {0};
+    t->beside = run_write_next(&t->run, &t->plan_due, &unwritten);  // else it is written behind the save, or said
+  }
   if (!last && !follows && save_begin(t, &facts, &keep, start, error)) {
     return true;
   }

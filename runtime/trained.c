@@ -7,59 +7,94 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "runtime/convert/model_text.h"
+#include "runtime/evaluate.h"
+
 enum { WINDOWS_LOOKED_AT = 64 };
 
 static const double SAME_SHARE = 1e-9;  // shares come as fractions of a recipe, and differ by less where they are one
 
-static int find(const Trained *trained, uint64_t data) {
+void trained_add(Trained *trained, const TrainedOn *on) {
   for (int i = 0; i < trained->count; i++) {
-    if (trained->at[i].data == data) {
-      return i;
+    TrainedOn *at = &trained->at[i];
+    if (at->data == on->data && at->tokens == on->tokens && at->tokenizer == on->tokenizer) {
+      at->share = fmax(at->share, on->share);
+      return;
     }
-  }
-  return -1;
-}
-
-void trained_add(Trained *trained, uint64_t data, double share) {
-  const int found = find(trained, data);
-  if (found >= 0) {
-    trained->at[found].share = fmax(trained->at[found].share, share);
-    return;
   }
   if (trained->count == TRAINED_MOST) {
     memmove(trained->at, trained->at + 1, sizeof *trained->at * (TRAINED_MOST - 1));
     trained->count--;
   }
-  trained->at[trained->count++] = (TrainedOn){data, share};
+  trained->at[trained->count++] = *on;
+}
+
+void trained_otherwise(Trained *trained, uint64_t data) {
+  for (int i = 0; i < trained->count; i++) {
+    if (trained->at[i].data == data && trained->at[i].tokens == 0) {
+      trained->at[i].tokens = TRAINED_OTHERWISE;
+    }
+  }
 }
 
 double trained_share(const Trained *trained, uint64_t data) {
-  const int found = find(trained, data);
-  return found >= 0 ? trained->at[found].share : 0;
+  double share = 0;
+  for (int i = 0; i < trained->count; i++) {
+    share = trained->at[i].data == data ? fmax(share, trained->at[i].share) : share;
+  }
+  return share;
+}
+
+// Was some of what is behind `part` of the data trained on, or can that not be known?
+static bool trained_behind(const Trained *trained, const DataPrint *print, double part) {
+  bool behind = false;
+  for (int i = 0; i < trained->count; i++) {
+    const TrainedOn *on = &trained->at[i];
+    const bool other =
+        on->tokens != 0 ? on->tokens != print->tokens : on->tokenizer != 0 && on->tokenizer != print->tokenizer;
+    behind |= on->data == print->data && on->share > (other ? 0 : part + SAME_SHARE);
+  }
+  return behind;
+}
+
+static bool word_add(json_t *one, const char *key, uint64_t number) {
+  char hash[17];
+  snprintf(hash, sizeof hash, "%016llx", (unsigned long long)number);
+  return number == 0 || json_object_set_new(one, key, json_string(hash)) == 0;
 }
 
 json_t *trained_json(const Trained *trained) {
   json_t *all = json_array();
   for (int i = 0; i < trained->count; i++) {
-    char hash[17];
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)trained->at[i].data);
-    json_array_append_new(all, json_pack("{s:s, s:f}", "data_hash", hash, "share", trained->at[i].share));
+    const TrainedOn *on = &trained->at[i];
+    json_t *one = json_object();
+    word_add(one, "data_hash", on->data);
+    json_object_set_new(one, "share", json_real(on->share));
+    word_add(one, "tokens_hash", on->tokens);
+    word_add(one, "tokenizer_hash", on->tokenizer);
+    json_array_append_new(all, one);
   }
   return all;
+}
+
+static bool word_read(const json_t *one, const char *key, uint64_t *number) {
+  const char *hash = json_string_value(json_object_get(one, key));
+  char *end = NULL;
+  *number = hash ? strtoull(hash, &end, 16) : 0;
+  return hash && *hash && !*end;
 }
 
 bool trained_read(const json_t *value, Trained *trained) {
   *trained = (Trained){0};
   for (size_t i = 0; i < json_array_size(value); i++) {
     const json_t *one = json_array_get(value, i), *share = json_object_get(one, "share");
-    const char *hash = json_string_value(json_object_get(one, "data_hash"));
-    char *end = NULL;
-    const uint64_t data = hash ? strtoull(hash, &end, 16) : 0;
-    if (!hash || !*hash || *end || !json_is_number(share) ||
-        !(json_number_value(share) >= 0 && json_number_value(share) <= 1)) {
+    TrainedOn on = {.share = json_number_value(share)};
+    if (!word_read(one, "data_hash", &on.data) || !json_is_number(share) || !(on.share >= 0 && on.share <= 1) ||
+        (json_object_get(one, "tokens_hash") && !word_read(one, "tokens_hash", &on.tokens)) ||
+        (json_object_get(one, "tokenizer_hash") && !word_read(one, "tokenizer_hash", &on.tokenizer))) {
       return false;
     }
-    trained_add(trained, data, json_number_value(share));
+    trained_add(trained, &on);
   }
   return json_is_array(value);
 }
@@ -71,10 +106,13 @@ double trained_part(const DataPrint *print, double held_out) {
 bool trained_held(const Trained *trained, const Data *data, const DataPrint *print, double part,
                   bool are[DATA_SETS_MOST], Error *error) {
   if (print->validation == 0) {
-    are[0] = trained_share(trained, print->data) > part + SAME_SHARE;
+    are[0] = trained_behind(trained, print, part);
     return true;
   }
-  const bool others = trained->count > 1 || (trained->count == 1 && trained->at[0].data != print->data);
+  bool others = false;
+  for (int i = 0; i < trained->count; i++) {
+    others |= trained->at[i].data != print->data;
+  }
   for (int i = 0; others && i < data_set_count(data); i++) {
     const char *name;
     DataPrint set;
@@ -133,5 +171,21 @@ bool trained_windows(const Data *data, const DataPrint *print, double held_out, 
   }
   const uint64_t hash = XXH3_64bits_withSeed(&of, sizeof of, words);
   *windows = hash != 0 ? hash : 1;
+  return true;
+}
+
+bool trained_losses(const PlanSet *set, uint64_t *windows, Error *error) {
+  const Plan *plan = set->plans[0];
+  const LossUnit unit = evaluate_unit_of(set);
+  if (unit == LOSS_NATS) {
+    return true;
+  }
+  Arena *arena = arena_create();
+  if (!arena) {
+    return error_set(error, 3, "no memory");
+  }
+  const uint64_t of[] = {(uint64_t)unit, (uint64_t)plan->run.batch, model_text_hash(arena, plan->resolved)};
+  *windows = XXH3_64bits_withSeed(of, sizeof of, *windows) | 1;
+  arena_destroy(arena);
   return true;
 }

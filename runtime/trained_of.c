@@ -10,6 +10,7 @@
 #include "runtime/convert/peft.h"
 #include "runtime/convert/source.h"
 #include "runtime/frozen.h"
+#include "runtime/run.h"
 
 enum { TEXT_MOST = 1 << 24 };  // bytes
 
@@ -32,13 +33,18 @@ bool trained_text(const char *text, uint64_t program_hash) {
 
 void trained_of(const CheckpointFacts *facts, const char *text, Trained *trained) {
   for (int i = 0; i < facts->trained.count; i++) {
-    trained_add(trained, facts->trained.at[i].data, facts->trained.at[i].share);
+    TrainedOn on = facts->trained.at[i];
+    // Of programs before which data was which tokens is not known, but for the tokenizer of the last.
+    on.tokenizer =
+        on.tokens == 0 && on.tokenizer == 0 && on.data == facts->data_hash ? facts->tokenizer_hash : on.tokenizer;
+    trained_add(trained, &on);
   }
   if (facts->trained.count > 0 || facts->data_hash == 0) {
     return;
   }
   Arena *arena = text && facts->validation_hash == 0 ? arena_create() : NULL;
-  trained_add(trained, facts->data_hash, arena ? 1 - text_held_out(arena, text) : 1);
+  const double share = arena ? 1 - text_held_out(arena, text) : 1;
+  trained_add(trained, &(TrainedOn){.data = facts->data_hash, .share = share, .tokenizer = facts->tokenizer_hash});
   if (arena) {
     arena_destroy(arena);
   }
@@ -51,7 +57,8 @@ static bool of_checkpoint(const char *checkpoint, CheckpointFacts *facts, Traine
   if (!checkpoint_facts(checkpoint, facts, error)) {
     return false;
   }
-  const bool read = io_path(path, &unread, "%s/../../resolved.mdl", checkpoint) &&
+  char run[IO_PATH_MAX];
+  const bool read = io_path(run, &unread, "%s/../..", checkpoint) && run_own(run, "resolved.mdl", path, &unread) &&
                     io_read_file(path, TEXT_MOST, &text, &size, &unread);
   trained_of(facts, read && trained_text(text, facts->program_hash) ? text : NULL, trained);
   free(text);

@@ -41,34 +41,40 @@ struct Trainer {
   Metrics metrics;
   Events events;
   ProgressFacts facts;
-  MetricsLine line;                                 // of the newest step that is done
-  int64_t batch;                                    // that this step was trained on
-  int64_t submitted;                                // step; those after line.step are under way
-  double done_at;                                   // when that step was done, or the first of a stretch was begun
-  int64_t saved;                                    // step of the newest checkpoint; -1: none
-  int64_t good;                                     // of the newest that is good; -1: none
-  int unsaved;                                      // saves that failed in a row
-  bool unremoved;                                   // an older checkpoint could not be removed
-  bool unwritten, undrawn;                          // the last line of metrics, the picture, could not be written
-  double best;                                      // the lowest validation loss of a checkpoint
-  bool keeps_best;                                  // that one stays, as --keep-best asks, or did before
-  DataPrint print;                                  // of the data
-  Trained trained;                                  // data that the run was trained on, up to the step it goes on from
-  int64_t began;                                    // that step; -1: it goes on from none
-  DataPrint began_with;                             // the data that it was trained on there
-  int64_t began_bytes;                              // of that data
-  uint64_t began_program, began_seed;               // its text, and its seed
-  bool knows_itself;                                // that checkpoint: what it was trained on and validated with
-  bool plan_unwritten;                              // what is due could not be written
-  uint64_t validated_with;                          // the windows that evaluations read; 0: there are none
-  int64_t validated_from;                           // evaluations behind this step read those
-  int64_t skipped;                                  // steps whose update was not made
-  int bad_steps;                                    // in a row
-  bool first_counts;                                // a target of the first batch here counts
-  bool lived;                                       // a step was good, or a spike that was skipped
-  bool unread;                                      // data of the next step or of an evaluation could not be read
-  bool cut;                                         // a signal cut the last evaluation short
-  bool stops;                                       // the validation loss gets no better
+  MetricsLine line;                           // of the newest step that is done
+  int64_t batch;                              // that this step was trained on
+  int64_t submitted;                          // step; those after line.step are under way
+  double done_at;                             // when that step was done, or the first of a stretch was begun
+  int64_t saved;                              // step of the newest checkpoint; -1: none
+  int64_t good;                               // of the newest that is good; -1: none
+  int unsaved;                                // saves that failed in a row
+  bool unremoved;                             // an older checkpoint could not be removed
+  bool unwritten, undrawn;                    // the last line of metrics, the picture, could not be written
+  double best;                                // the lowest validation loss of a checkpoint
+  bool keeps_best;                            // that one stays, as --keep-best asks, or did before
+  DataPrint print;                            // of the data
+  Trained trained;                            // data that the run was trained on, up to the step it goes on from
+  int64_t began;                              // that step; -1: it goes on from none
+  DataPrint began_with;                       // the data that it was trained on there
+  int64_t began_bytes;                        // of that data
+  uint64_t text, began_text;                  // run_text_hash of its text now, and of that checkpoint's
+  bool beside;                                // what is due stands beside what there is
+  uint64_t began_program, began_seed;         // its text, and its seed
+  const struct RunBeginning *weights_before;  // the run begins again, with the weights that its text says; or NULL
+  const char *weights_left;                   // what --restart with another text leaves of its beginning, or NULL
+  uint64_t weights_print;                     // of the weights that it begins with (run_beginning.h)
+  bool knows_itself;                          // that checkpoint: what it was trained on and validated with
+  bool plan_unwritten;                        // what is due could not be written
+  uint64_t validated_with;                    // the windows that evaluations read; 0: there are none
+  int64_t validated_from;                     // evaluations behind this step read those
+  int64_t skipped;                            // steps whose update was not made
+  int bad_steps;                              // in a row
+  bool unchanged;                             // the update of the newest step was left out
+  bool first_counts;                          // a target of the first batch here counts
+  bool lived;                                 // a step was good, or a spike that was skipped
+  bool unread;                                // data of the next step or of an evaluation could not be read
+  bool cut;                                   // a signal cut the last evaluation short
+  bool stops;                                 // the validation loss gets no better
   double interval_seconds, total_seconds, live_at;  // of steps alone
   int64_t interval_steps;
   int64_t trace_from, traced;  // the first step that is traced, and how many were
@@ -130,6 +136,12 @@ bool trainer_repeat(Trainer *t, Error *error);
 bool trainer_spikes(const Trainer *t, bool skipped);
 // The newest step was bad: says so of a spike, and else which value was the first, of the first bad step in a row.
 void trainer_bad(Trainer *t, bool skipped);
+
+// --- train_weights.c ---
+
+// Of a run that was initialised and goes on from no checkpoint: the weights that it begins with, or began with.
+bool trainer_weights(Trainer *t, Error *error);
+void trainer_say_weights(Trainer *t);
 
 // --- train_resume.c ---
 

@@ -276,10 +276,8 @@ static Said compared(Arena *arena, const Said *said) {
   return as;
 }
 
-// The entries that say which windows evaluations read.
-static void collect_windows(Arena *arena, const char *text, bool of_data, SaidList *list) {
-  static const char *const keys[] = {"validation", "eval_batches", "batch", "seq", "data"};
-  const size_t count = sizeof keys / sizeof *keys - (of_data ? 0 : 1);
+// The entries of these keys, as they are compared.
+static void collect_keys(Arena *arena, const char *text, const char *const *keys, size_t count, SaidList *list) {
   SaidList all = {0};
   collect(arena, text, true, &all);
   for (int i = 0; i < all.count; i++) {
@@ -300,9 +298,19 @@ static bool all_in(const SaidList *some, const SaidList *others) {
   return true;
 }
 
-bool text_validates_otherwise(Arena *arena, const char *before, const char *now, bool of_data) {
+static bool keys_differ(Arena *arena, const char *before, const char *now, const char *const *keys, size_t count) {
   SaidList was = {0}, is = {0};
-  collect_windows(arena, before, of_data, &was);
-  collect_windows(arena, now, of_data, &is);
+  collect_keys(arena, before, keys, count, &was);
+  collect_keys(arena, now, keys, count, &is);
   return !all_in(&was, &is) || !all_in(&is, &was);
+}
+
+bool text_validates_otherwise(Arena *arena, const char *before, const char *now, bool of_data) {
+  static const char *const keys[] = {"validation", "eval_batches", "batch", "seq", "data"};
+  return keys_differ(arena, before, now, keys, sizeof keys / sizeof *keys - (of_data ? 0 : 1));
+}
+
+bool text_names_data_otherwise(Arena *arena, const char *before, const char *now) {
+  static const char *const keys[] = {"data"};
+  return keys_differ(arena, before, now, keys, 1);
 }

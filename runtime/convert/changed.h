@@ -16,4 +16,7 @@ double text_held_out(Arena *arena, const char *text);
 // Do evaluations read other windows? Of data neither directories nor weights count. `of_data`: they are a part of it.
 bool text_validates_otherwise(Arena *arena, const char *before, const char *now, bool of_data);
 
+// Is the data another, or does it stand there with other options? Directories and weights do not count.
+bool text_names_data_otherwise(Arena *arena, const char *before, const char *now);
+
 #endif

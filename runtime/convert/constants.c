@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/convert/source.h"
+#include "runtime/run.h"
 
 enum { TEXT_MAX = 64 << 20 };
 
@@ -98,7 +99,8 @@ bool constants_compare(Arena *arena, const Layer *layer, const ConstantsTaker *t
   size_t size;
   Error why = {0};
   const int lines = taker->mapping ? taker->mapping->adapters.count : 0;
-  if (!io_path(path, error, "%s/../../resolved.mdl", layer->path)) {
+  char run[IO_PATH_MAX];
+  if (!io_path(run, error, "%s/../..", layer->path) || !run_own(run, "resolved.mdl", path, error)) {
     return false;
   }
   if (io_absent(path)) {  // a checkpoint by itself

@@ -15,6 +15,7 @@
 #include "runtime/data/fingerprint.h"
 #include "runtime/data/sentence.h"
 #include "runtime/element.h"
+#include "runtime/run.h"
 
 enum { TEXT_MAX = 64 << 20, PARTS_MAX = 100 };
 static const int64_t SHARD_BYTES = 5000000000;
@@ -290,7 +291,7 @@ static bool data_tokenizer_copy(Export *x, const char *plan, Error *error) {
 // Those that came with the weights, else the tokenizer of the run's data.
 static bool export_tokenizer(Export *x, Error *error) {
   char kept[IO_PATH_MAX], plan[IO_PATH_MAX];
-  if (!io_path(plan, error, "%s/plan.mdlx", x->saved.run)) {
+  if (!run_own(x->saved.run, "plan.mdlx", plan, error)) {
     return false;
   }
   if (saved_kept(&x->saved, kept)) {

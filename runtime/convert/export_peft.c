@@ -7,6 +7,7 @@
 #include "compiler/plan/artefact.h"
 #include "runtime/convert/adapters.h"
 #include "runtime/convert/peft.h"
+#include "runtime/run.h"
 
 typedef struct {
   Saved *saved;
@@ -20,7 +21,7 @@ typedef struct {
 static bool trained_alone(const Choice *c) {
   char plan[IO_PATH_MAX];
   const char *why;
-  if (!io_path(plan, c->error, "%s/plan.mdlx", c->saved->run)) {
+  if (!run_own(c->saved->run, "plan.mdlx", plan, c->error)) {
     return false;
   }
   const PlanSet *set = artefact_read(c->saved->arena, plan, &why);

@@ -54,10 +54,12 @@ static bool merge_compile(Merge *m, const ModelNumbers *before, Error *error) {
                          : arena_format(m->arena, "%s=%.17g", before->at[i].name, now);
     }
   }
-  const CompileOptions options = {.file = arena_format(m->arena, "%s/resolved.mdl", m->saved.run),
-                                  .set = set,
-                                  .set_count = count,
-                                  .trains_all = true};
+  char text[IO_PATH_MAX];
+  if (!run_own(m->saved.run, "resolved.mdl", text, error)) {
+    return false;
+  }
+  const CompileOptions options = {
+      .file = arena_format(m->arena, "%s", text), .set = set, .set_count = count, .trains_all = true};
   return compile_plans(m->arena, diag, &options, &m->set) ||
          error_set(error, 1, "%s does not compile without adapters, %s: %.300s", options.file,
                    count ? set[0] : "which changes nothing", diag->all.count ? diag->all.at[0].message : "no memory");

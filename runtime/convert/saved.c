@@ -31,8 +31,7 @@ static bool saved_find(Saved *s, const char *from, Error *error) {
   }
   char *resolved = NULL;
   size_t size;
-  bool done = io_path(text, error, "%s/resolved.mdl", s->run) &&
-              io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
+  bool done = run_own(s->run, "resolved.mdl", text, error) && io_read_file(text, TEXT_MAX, &resolved, &size, error) &&
               numbers_of_text(s->arena, resolved, &s->numbers, error);
   free(resolved);
   if (!done) {

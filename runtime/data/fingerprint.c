@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "runtime/data/data_internal.h"
 #include "runtime/data/sentence_added.h"
 #include "runtime/io.h"
 
@@ -133,6 +134,27 @@ static bool validation_add(const Data *data, XXH3_state_t *validation, bool *som
   return true;
 }
 
+// Tokenizers, templates of chats, names of fields and separators decide where in the text a token is.
+static bool samples_add(const Data *data, XXH3_state_t *hash, Error *error) {
+  enum { PLACES = 64, LOOK = 16 };
+  const int parts = data_parts(data);
+  for (int i = 0; i < parts; i++) {
+    if (!samples_add(data_part(data, i), hash, error)) {
+      return false;
+    }
+  }
+  const int64_t all = data_facts(data).tokens, count = all < LOOK ? all : LOOK;
+  int32_t tokens[LOOK];
+  XXH3_64bits_update(hash, &all, sizeof all);
+  for (int64_t i = 0; parts == 0 && i < PLACES; i++) {
+    if (!data_tokens(data, (all - count) * i / PLACES, count, tokens, error)) {
+      return false;
+    }
+    XXH3_64bits_update(hash, tokens, (size_t)count * sizeof *tokens);
+  }
+  return true;
+}
+
 bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
   XXH3_state_t *corpus = XXH3_createState();
   bool done = corpus || error_set(error, 3, "no memory"), some = false;
@@ -142,6 +164,11 @@ bool data_fingerprint(const Data *data, DataPrint *print, Error *error) {
   }
   if (done) {
     print->data = XXH3_64bits_digest(corpus) | 1;
+    XXH3_64bits_reset(corpus);
+    done = samples_add(data, corpus, error);
+    print->tokens = XXH3_64bits_digest(corpus) | 1;
+  }
+  if (done) {
     XXH3_64bits_reset(corpus);
     done = validation_add(data, corpus, &some, error);
     print->validation = some ? XXH3_64bits_digest(corpus) | 1 : 0;

@@ -6,8 +6,10 @@
 
 typedef struct {  // never 0, but for the last
   uint64_t data;  // sizes and bytes: of files, masks too, up to FINGERPRINT_WHOLE all, else ends and samples between
-  uint64_t tokenizer;   // all of its file, and tokens that others beside it add; of tokens that have none, that they
-                        // have none
+  uint64_t tokenizer;  // all of its file, and tokens that others beside it add; of tokens that have none, that they
+                       // have none
+  uint64_t tokens;  // how many tokens the data is, and samples of them: what has another number of the same bytes has
+                    // its parts, such as what is held out, elsewhere in the text
   uint64_t validation;  // of the sources that are validated with, as `data`; 0: they are a part of the data
 } DataPrint;
 

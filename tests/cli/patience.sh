@@ -68,6 +68,19 @@ mentions out "stopped   after step 4: no better than the evaluation of step 1"
 train still.mdl --steps 20 --eval-every 1 --patience 6 --out still --resume
 mentions out "stopped   after step 7: no better than the evaluation of step 1"
 
+# The note on a patience that ends no run counts the evaluations before it as well; so does that on a single one.
+train "$SMALL" --steps 4 --eval-every 2 --out noted
+train "$SMALL" --steps 6 --eval-every 6 --patience 2 --out noted --resume
+mentions out "--patience 2 does not end this run, which has 1 evaluation left; --eval-every N has more"
+train still.mdl --steps 8 --eval-every 2 --out noted-still
+train still.mdl --steps 24 --eval-every 8 --patience 4 --keep-best --out noted-still --resume
+! grep -q "^note  *--patience" out || die "a patience that ends the run is said to end none: $(cat out)"
+mentions out "stopped   after step 16: no better than the evaluation of step 2"
+train still.mdl --steps 18 --eval-every 0 --keep-best --out noted-still --resume
+! grep -q "only evaluation" out || die "the evaluations before are forgotten: $(cat out)"
+expect 0 "$MDL" train "$SMALL" --steps 6 --eval-every 3 --patience 2 --out noted-fresh
+mentions out "--patience 2 ends no run of 6 steps, which has 2 evaluations; --eval-every N has more"
+
 # An evaluation that a signal cut short is made up for when the run goes on: a line of its own, and counted.
 train "$SMALL" --steps 8 --eval-every 4 --out cut
 kept=$(evaluations cut)
