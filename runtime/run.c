@@ -259,7 +259,7 @@ bool run_read_tuning(const char *out, const char *model, char **text, Error *err
 
 // Plans whose writing was killed.
 static void plan_clean(const Run *run) {
-  static const char *const begins[] = {"plan.mdlx" FILE_BESIDE, RUN_NEXT "plan.mdlx" FILE_BESIDE};
+  static const char *const begins[] = {"plan.mdlx" FILE_BESIDE, RUN_NEXT_PLAN FILE_BESIDE};
   DIR *open = opendir(run->path);
   for (struct dirent *entry; open && (entry = readdir(open));) {
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {

@@ -95,6 +95,8 @@ bool run_write_plan(const Run *run, const RunPlan *plan, Error *error);
 // While the first checkpoint of another text is saved, that text and its plan stand beside those before, under names
 // that begin with this; the checkpoint's manifest says which text it is of. A killed run leaves them there.
 #define RUN_NEXT "next-"
+#define RUN_NEXT_PLAN RUN_NEXT "plan.mdlx"
+#define RUN_NEXT_TEXT RUN_NEXT "resolved.mdl"
 uint64_t run_text_hash(const char *text);  // never 0
 bool run_write_next(const Run *run, const RunPlan *plan, Error *error);
 bool run_take_next(const Run *run, Error *error);  // they are the run's own from now on

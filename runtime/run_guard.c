@@ -16,9 +16,9 @@
 enum { LOG_LINE = 4096 };  // as long as log_line makes them: paths may be long
 
 // What training writes or removes in the directory of a run.
-static const char *const written[] = {"checkpoints",  "log.txt",     "metrics.jsonl",      "metrics.jsonl.damaged",
-                                      "loss.svg",     "plan.mdlx",   "resolved.mdl",       "tuning.txt",
-                                      "profile.json", "profile.txt", RUN_NEXT "plan.mdlx", RUN_NEXT "resolved.mdl"};
+static const char *const written[] = {"checkpoints",  "log.txt",     "metrics.jsonl", "metrics.jsonl.damaged",
+                                      "loss.svg",     "plan.mdlx",   "resolved.mdl",  "tuning.txt",
+                                      "profile.json", "profile.txt", RUN_NEXT_PLAN,   RUN_NEXT_TEXT};
 
 bool run_no_links(const Run *run, Error *error) {
   char path[IO_PATH_MAX];
