@@ -25,6 +25,13 @@ bool lint_in_nats(Graph *graph, ValueId loss);
 // Does it choose, cap or weigh cross entropies, as a mask by hand does? A mean over all of them is none of nats.
 bool lint_reweighs(Graph *graph, const Node *node);
 
+// Is it a cross entropy that nothing scales, chooses, caps or weighs?
+bool lint_bare_entropy(Graph *graph, ValueId value);
+
+// Is a quotient the mean of those cross entropies that count, which are summed and divided by how many they are?
+// counted: the axes of what data feeds.
+bool lint_mean_of_some(Graph *graph, const Node *quotient, const Shape *counted);
+
 // Does a loss add something to the cross entropy of the targets, as a balance of experts, so that no perplexity is
 // known?
 bool lint_adds_terms(const Elaborator *e, ValueId loss);

@@ -202,8 +202,10 @@ static void check_reductions(Elaborator *e, const Node *take) {
   if (!tokens || !is_input(graph, take->operands[1], "targets")) {
     return;
   }
+  const Shape targets = graph_shape(graph, take->operands[1]);
   for (int i = 0; i < places.count; i++) {
-    if (!shape_has(&logits, places.axis[i]) && is_along(&places, graph, places.axis[i])) {
+    if (!shape_has(&logits, places.axis[i]) && shape_has(&targets, places.axis[i]) &&
+        is_along(&places, graph, places.axis[i])) {
       Diagnostic *said = diag_warning(e->diag, E049, asked_for(e, take),
                                       "all positions along '%s' get one guess, made of the tokens that they are to "
                                       "predict as well",
@@ -230,12 +232,6 @@ static void check_reductions(Elaborator *e, const Node *take) {
 }
 
 // --- a loss that training would make larger ---
-
-bool lint_number(const Graph *graph, ValueId value, double *number) {
-  const Node *node = graph_producer(graph, value);
-  *number = node && node->op == OP_CONST ? node->number : 0;
-  return node && node->op == OP_CONST;
-}
 
 enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is looked at twice
 
@@ -381,16 +377,19 @@ static bool is_weighed(Summed *s, ValueId value, int depth) {
   return weighed;
 }
 
-// "mask" or "share", if the node multiplies by that input; else NULL.
+// "mask" or "share", if the value is that input; else NULL.
+static const char *is_given(const Graph *graph, ValueId value) {
+  const Node *weight = graph_producer(graph, behind_views(graph, value));
+  weight = weight && weight->op == OP_TO_REAL ? graph_producer(graph, weight->operands[0]) : weight;
+  const bool given =
+      weight && weight->op == OP_INPUT && (strcmp(weight->text, "mask") == 0 || strcmp(weight->text, "share") == 0);
+  return given ? weight->text : NULL;
+}
+
+// The same, if the node multiplies by it.
 static const char *is_given_weights(const Graph *graph, const Node *node) {
-  for (int i = 0; node->op == OP_MUL && i < 2; i++) {
-    const Node *weight = graph_producer(graph, behind_views(graph, node->operands[i]));
-    weight = weight && weight->op == OP_TO_REAL ? graph_producer(graph, weight->operands[0]) : weight;
-    if (weight && weight->op == OP_INPUT && (strcmp(weight->text, "mask") == 0 || strcmp(weight->text, "share") == 0)) {
-      return weight->text;
-    }
-  }
-  return NULL;
+  const char *first = node->op == OP_MUL ? is_given(graph, node->operands[0]) : NULL;
+  return first || node->op != OP_MUL ? first : is_given(graph, node->operands[1]);
 }
 
 // Follows factors and sums, with what the whole is multiplied by. True: it is a sum of terms that all count as they
@@ -410,8 +409,9 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   if (node->op == OP_DIV && lint_number(s->graph, node->operands[1], &number) && number != 0) {
     return is_plain_sum(s, node->operands[0], factor / number, depth + 1);
   }
-  if (node->op == OP_DIV && lint_in_nats(s->graph, node->operands[1])) {
-    s->scaled = !s->added;
+  if (node->op == OP_DIV && !lint_number(s->graph, node->operands[1], &number)) {
+    const bool mean = fabs(fabs(factor) * (s->sum ? s->all : 1) - 1) < 1e-6;
+    s->scaled = !s->added && !(mean && lint_mean_of_some(s->graph, node, &s->counted));
     return false;
   }
   const bool from_zero = node->op == OP_SUB && lint_number(s->graph, node->operands[0], &number) && number == 0;
@@ -440,7 +440,9 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   }
   if (s->sum && is_given_weights(s->graph, node)) {
     const bool mean = fabs(fabs(factor) * s->all - 1) < 1e-6, one = fabs(fabs(factor) - 1) < 1e-6;
-    s->scaled = !s->added && (mean || !one || strcmp(is_given_weights(s->graph, node), "share") != 0);
+    s->scaled =
+        !s->added && (mean || !one || strcmp(is_given_weights(s->graph, node), "share") != 0 ||
+                      !lint_bare_entropy(s->graph, node->operands[is_given(s->graph, node->operands[0]) ? 1 : 0]));
     s->weighed = mean ? node : s->weighed;
     s->weighed_in = mean ? s->sum : s->weighed_in;
     return false;
@@ -448,7 +450,7 @@ static bool is_plain_sum(Summed *s, ValueId value, double factor, int depth) {
   const bool reweighed = lint_reweighs(s->graph, node), mean = fabs(fabs(factor) * s->all - 1) < 1e-6;
   if (!s->sum || is_weighed(s, value, 0)) {
     const bool classes = s->sum && mean && s->all > 1.5 * terms(s, ~0U);
-    s->scaled |= !s->added && (reweighed || classes);
+    s->scaled |= !s->added && (reweighed || classes || (!s->sum && node->op == OP_LOG));
     return false;
   }
   const bool more = grows(s, fabs(factor));

@@ -1,8 +1,15 @@
 // loss_unit.c: may a loss be called nats per token, and is it nothing else?
+#include <math.h>
 #include <string.h>
 
 #include "compiler/ir/op.h"
 #include "lang/lint.h"
+
+bool lint_number(const Graph *graph, ValueId value, double *number) {
+  const Node *node = graph_producer(graph, value);
+  *number = node && node->op == OP_CONST ? node->number : 0;
+  return node && node->op == OP_CONST;
+}
 
 // A logarithm, or one in a composite's own body.
 static bool is_logarithm(Graph *graph, const Node *node) {
@@ -126,6 +133,126 @@ bool lint_reweighs(Graph *graph, const Node *node) {
     found = weighs && lint_in_nats(graph, node->operands[i]);
   }
   return found;
+}
+
+bool lint_bare_entropy(Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  double number;
+  while (node && (node->op == OP_NEG || op_alias(node->op))) {
+    value = node->operands[0];
+    node = graph_producer(graph, value);
+  }
+  const bool scaled =
+      node && (node->op == OP_MUL || node->op == OP_DIV) &&
+      (lint_number(graph, node->operands[1], &number) || lint_number(graph, node->operands[0], &number));
+  return node && !scaled && node->op != OP_DIV && !lint_reweighs(graph, node) && lint_in_nats(graph, value);
+}
+
+// A sum, times what is no part of its terms.
+typedef struct {
+  double factor;
+  ValueId of;  // -1: there is none
+  Shape over;
+} Sum;
+
+static Sum sum_find(const Graph *graph, ValueId value) {
+  Sum sum = {1, -1, {0}};
+  for (const Node *node = graph_producer(graph, value); node; node = graph_producer(graph, value)) {
+    double number;
+    const bool product = node->op == OP_MUL || node->op == OP_DIV;
+    if (node->op == OP_MUL && lint_number(graph, node->operands[0], &number)) {
+      sum.factor *= number;
+      value = node->operands[1];
+      continue;
+    }
+    if (product && lint_number(graph, node->operands[1], &number) && number != 0) {
+      sum.factor *= node->op == OP_MUL ? number : 1 / number;
+    } else if (node->op == OP_SUM) {
+      sum.of = node->operands[0];
+      sum.over = shape_union(sum.over, &node->axes);
+    } else if (node->op != OP_NEG && !op_alias(node->op)) {
+      break;
+    }
+    value = node->operands[0];
+  }
+  return sum;
+}
+
+enum { MOST_ALIKE = 16 };
+
+static bool alike(const Graph *graph, ValueId a, ValueId b, int depth) {
+  const Node *x = graph_producer(graph, a), *y = graph_producer(graph, b);
+  if (a == b || !x || !y || depth == 0) {
+    return a == b;
+  }
+  bool same = x->op == y->op && x->text == y->text && x->integer == y->integer && x->number == y->number &&
+              x->axis == y->axis && x->axis2 == y->axis2 && x->operand_count == y->operand_count && !op_random(x->op) &&
+              x->region < 0;
+  for (int i = 0; same && i < x->operand_count; i++) {
+    same = alike(graph, x->operands[i], y->operands[i], depth - 1);
+  }
+  return same;
+}
+
+static ValueId without_casts(const Graph *graph, ValueId value) {
+  const Node *node = graph_producer(graph, value);
+  while (node && (node->op == OP_TO_REAL || op_alias(node->op))) {
+    value = node->operands[0];
+    node = graph_producer(graph, value);
+  }
+  return value;
+}
+
+// Are the weights of terms, c * entropy or where(c, entropy, 0), those that are counted?
+static bool counts(Graph *graph, ValueId term, ValueId counted, ValueId *entropy) {
+  const Node *node = graph_producer(graph, term), *other = graph_producer(graph, counted);
+  double zero, one;
+  if (node && node->op == OP_NEG) {
+    return counts(graph, node->operands[0], counted, entropy);
+  }
+  for (int i = 0; node && node->op == OP_MUL && i < 2; i++) {
+    *entropy = node->operands[1 - i];
+    if (alike(graph, without_casts(graph, node->operands[i]), without_casts(graph, counted), MOST_ALIKE)) {
+      return true;
+    }
+  }
+  for (int i = 1; node && node->op == OP_WHERE && i <= 2; i++) {
+    *entropy = node->operands[i];
+    const bool rest = lint_number(graph, node->operands[3 - i], &zero) && zero == 0;
+    const bool where = other && other->op == OP_WHERE && lint_number(graph, other->operands[i], &one) && one == 1 &&
+                       lint_number(graph, other->operands[3 - i], &zero) && zero == 0 &&
+                       alike(graph, other->operands[0], node->operands[0], MOST_ALIKE);
+    if (rest && (where || (i == 1 && alike(graph, node->operands[0], without_casts(graph, counted), MOST_ALIKE)))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool lint_mean_of_some(Graph *graph, const Node *quotient, const Shape *counted) {
+  const Node *divisor = graph_producer(graph, quotient->operands[1]);
+  ValueId by = quotient->operands[1], entropy = -1;
+  double least = 0;
+  for (int i = 0; divisor && (divisor->op == OP_MAX || divisor->op == OP_ADD) && i < 2; i++) {
+    double number;
+    if (lint_number(graph, divisor->operands[i], &number)) {  // so that nothing is divided by 0
+      least = divisor->op == OP_MAX ? number : 1e4 * number;
+      by = divisor->operands[1 - i];
+    }
+  }
+  const Sum all = sum_find(graph, quotient->operands[0]);
+  Sum some = sum_find(graph, by);
+  for (int i = 0; i < all.over.count; i++) {  // along which weights are the same
+    const bool same = !shape_has(&some.over, all.over.axis[i]);
+    some.factor *= same ? (double)graph->axes.at[all.over.axis[i]].global : 1;
+  }
+  if (!shape_contains(&all.over, &some.over) || all.of < 0 || some.of < 0 ||
+      fabs(all.factor / some.factor - 1) > 1e-6 || least > 1.001 * fabs(some.factor) ||
+      !counts(graph, all.of, some.of, &entropy) || !lint_bare_entropy(graph, entropy)) {
+    return false;
+  }
+  const Shape of = graph_shape(graph, entropy);
+  return shape_contains(counted, &of) || graph_elements(graph, of) == graph_elements(graph, *counted);
 }
 
 enum { MOST_DEPTH = 32, MOST_NODES = 4096 };  // a term that is read twice is looked at twice

@@ -28,6 +28,13 @@ bool settings_entry(const char *name);  // is it an entry with a number, such as
 // settings_text.c: settings that are in no file, shown in messages as text of `origin`.
 Ast *settings_parse(Unit *unit, const char *origin, const char *settings);  // as a recipe, or NULL
 void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text);
+#define SETTINGS_SET "--set"  // in place of a file's path: where what that has set stands
+// settings_dotted.c: optimizer.lr.peak = 1e-3: the argument of the call in the setting that begins with the word; in
+// those with selectors too that say the same, or, where the one for all has no such parameter, in those that have it.
+// optimizer.norm.decay: in the setting of this selector alone. False: there is none, which is reported.
+bool settings_set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span);
+// Of one call, by the name or the place that it is given by. False: there is no such call within it.
+bool settings_set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Span span);
 void settings_append(Arena *arena, Ast *ast, Ast *kid);             // as its last kid
 bool settings_set(Unit *unit, Spec *spec, const char *assignment);  // --set name=value
 // What to write in place of `1,000`, whose end the phrase is; false: it is something else.

@@ -51,107 +51,6 @@ Ast *settings_parse(Unit *unit, const char *origin, const char *settings) {
   return diag->reports == errors && tree && tree->count == 1 ? tree->kids[0] : NULL;
 }
 
-static bool set_argument(Unit *unit, Ast *call, const char *path, Ast *value, Span span) {
-  const char *dot = strchr(path, '.');
-  Name part = name_of_bytes(unit->names, path, dot ? (size_t)(dot - path) : strlen(path));
-  Ast *list = call->kids[0];
-  for (int i = 0; i < list->count; i++) {
-    Ast *argument = list->kids[i];
-    if (argument->name != part) {
-      continue;
-    }
-    if (!dot) {
-      argument->kids[0] = value;
-      return true;
-    }
-    return argument->kids[0]->kind == AST_CALL && set_argument(unit, argument->kids[0], dot + 1, value, span);
-  }
-  if (dot) {
-    return false;
-  }
-  Ast *argument = ARENA_NEW(unit->arena, Ast);
-  *argument = (Ast){.kind = AST_ARGUMENT, .span = span, .name_span = span, .name = part};
-  settings_append(unit->arena, argument, value);
-  settings_append(unit->arena, list, argument);
-  return true;
-}
-
-// What stands in the text, as it is written.
-static const char *written(const Unit *unit, const Ast *ast) {
-  const Source *source = ast && ast->span.file >= 0 ? &unit->diag->sources.at[ast->span.file] : NULL;
-  return source
-             ? arena_format(unit->arena, "%.*s", (int)(ast->span.end - ast->span.begin), source->text + ast->span.begin)
-             : NULL;
-}
-
-static const Ast *argument_of(const Ast *call, const char *path) {
-  const size_t length = strcspn(path, ".");
-  const Ast *list = call && call->kind == AST_CALL ? call->kids[0] : NULL;
-  for (int i = 0; list && i < list->count; i++) {
-    const Ast *argument = list->kids[i];
-    if (argument->name && strlen(argument->name) == length && strncmp(argument->name, path, length) == 0) {
-      return path[length] ? argument_of(argument->kids[0], path + length + 1) : argument->kids[0];
-    }
-  }
-  return NULL;
-}
-
-static bool said_alike(const Unit *unit, const Ast *a, const Ast *b) {
-  return a == b || (a && b && strcmp(written(unit, a), written(unit, b)) == 0);
-}
-
-// norm.decay, of `optimizer norm, bias: adamw(decay = 0);`: decay; else NULL.
-static const char *behind_selector(const Unit *unit, const Ast *setting, const char *path) {
-  const Ast *phrases = setting->kids[0];
-  for (int i = 0; setting->kids[1] && i < phrases->count; i++) {
-    const char *selector = written(unit, phrases->kids[i]);
-    selector += selector && i == 0 ? strcspn(selector, " ") : 0;
-    selector += selector ? strspn(selector, " ") : 0;
-    const size_t length = selector ? strlen(selector) : 0;
-    if (length > 0 && strncmp(path, selector, length) == 0 && path[length] == '.') {
-      return path + length + 1;
-    }
-  }
-  return NULL;
-}
-
-// optimizer.lr.peak = 1e-3: the argument of the call in the setting that begins with the word; in those with selectors
-// too where they have said the same, or where they alone say something. optimizer.norm.decay: of this selector alone.
-static bool set_dotted(Unit *unit, Ast *recipe, const char *path, Ast *value, Span span) {
-  const size_t length = (size_t)(strchr(path, '.') - path);
-  const char *argument = path + length + 1;
-  Ast **of = ARENA_ARRAY(unit->arena, Ast *, recipe->count + 1);
-  const Ast *plain = NULL, *before = NULL;
-  bool any = false, selected = false, alone = false;
-  for (int i = 0; i < recipe->count; i++) {
-    Ast *setting = recipe->kids[i];
-    const Name word = phrase_word(setting->kids[0]->kids[0]);
-    const bool found = word && strlen(word) == length && strncmp(word, path, length) == 0;
-    of[i] = found ? settings_call(setting->kids[1] ? setting->kids[1]->kids[0] : setting->kids[0]->kids[0]) : NULL;
-    plain = of[i] && !setting->kids[1] ? of[i] : plain;
-    selected |= of[i] && behind_selector(unit, setting, argument);
-  }
-  before = argument_of(plain, argument);
-  for (int i = 0; i < recipe->count; i++) {
-    alone |= of[i] && of[i] != plain && !before && argument_of(of[i], argument);
-  }
-  for (int i = 0; i < recipe->count; i++) {
-    const char *rest = of[i] && selected ? behind_selector(unit, recipe->kids[i], argument) : argument;
-    if (!of[i] || !rest) {
-      continue;
-    }
-    const Ast *now = argument_of(of[i], argument);
-    const bool same = now || before ? said_alike(unit, now, before) : !plain || of[i]->name == plain->name;
-    const bool meant = selected || !plain || (alone ? now != NULL : of[i] == plain || same);
-    any = (meant && set_argument(unit, of[i], rest, value, span)) || any;
-  }
-  if (!any) {
-    Diagnostic *error = diag_error(unit->diag, E010, span, "the recipe has nothing called '%s'", path);
-    diag_help(unit->diag, error, "dotted names follow the recipe, e.g. `optimizer.lr.peak=1e-3`");
-  }
-  return any;
-}
-
 // What is no value here, as the path in `data=a.txt`, and is said in another way: that, in place of what is wrong with
 // it.
 static bool set_otherwise(Unit *unit, const char *assignment, DiagMark mark) {
@@ -192,7 +91,7 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
     return false;
   }
   const DiagMark mark = diag_mark(unit->diag);
-  Ast *parsed = settings_parse(unit, "--set", arena_format(unit->arena, "%s;", assignment));
+  Ast *parsed = settings_parse(unit, SETTINGS_SET, arena_format(unit->arena, "%s;", assignment));
   if (!parsed && set_otherwise(unit, assignment, mark)) {
     return false;
   }
@@ -227,7 +126,7 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
     return true;
   }
   if (strchr(path, '.')) {
-    return set_dotted(unit, recipe, path, value, span);
+    return settings_set_dotted(unit, recipe, path, value, span);
   }
   Ast *old = settings_phrase(recipe, path);
   if (old && old->kids[1]) {
@@ -238,7 +137,7 @@ bool settings_set(Unit *unit, Spec *spec, const char *assignment) {
     settings_append(unit->arena, recipe, parsed->kids[0]);
     return true;
   }
-  return set_argument(unit, settings_model(unit, recipe), path, value, span);
+  return settings_set_argument(unit, settings_model(unit, recipe), path, value, span);
 }
 
 void settings_add(Unit *unit, Ast *recipe, const char *origin, const char *text) {

@@ -3,7 +3,7 @@
 
 #include "lang/elaborate.h"
 #include "lang/foreign.h"
-#include "lang/settings.h"
+#include "lang/settings_rules.h"
 
 bool already_declared(Elaborator *e, const Ast *ast) {
   Object *old = frame_find(e->frame, ast->name);
@@ -230,7 +230,7 @@ static void blame_setting(Elaborator *e, const SizeSetting *setting) {
   const char *of_recipe = setting_closest(setting->name);
   const char *both[] = {closest ? closest : of_recipe, of_recipe ? of_recipe : closest};
   closest = closest || of_recipe ? text_closest(setting->name, both, 2) : NULL;
-  const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, "--set") == 0;
+  const bool set = setting->span.file >= 0 && strcmp(e->diag->sources.at[setting->span.file].path, SETTINGS_SET) == 0;
   const char *foreign = set ? foreign_set(setting->name) : foreign_assigned(setting->name);
   foreign = foreign ? foreign : foreign_setting(setting->name);
   if (foreign) {

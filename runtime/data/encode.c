@@ -155,6 +155,9 @@ static bool cut(const Job *job, int level, const uint8_t *text, size_t length, b
   Scan *scan = e->plain ? NULL : by->scan;
   const bool last = level + 1 == e->tokenizer->cut_count;
   size_t inside;
+  if (more && pattern_looks_behind(by->pattern)) {  // at the piece before: all of the text has to be here
+    return true;
+  }
   for (size_t at = 0; at < length; *used = at) {
     size_t begin = at, end = scan ? scan(text, length, at) : 0;
     if (end == 0) {

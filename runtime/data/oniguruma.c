@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "runtime/data/pattern.h"
+
 // What \w is in a set, and what it is alone: with digits and fractions of Latin-1 that are high or small.
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 #define ALONE WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
@@ -57,30 +59,45 @@ static bool character_spell(Reader *r, Buffer *out) {
   return false;
 }
 
-// \p{Han}, which is of the script there, and here of those whose texts it is in too. False: it is no script.
-static bool script_spell(Reader *r, Buffer *out) {
-  static const char *const others[] = {"Any", "Alphabetic", "Alpha", "Lowercase", "Lower", "Uppercase", "Upper"};
+// \p{Han}, which is of the script there, and here of those whose texts it is in too; \p{Letter}, whose name is shorter
+// here. False: it is called the same.
+static bool property_spell(Reader *r, Buffer *out) {
+  static const char *const categories[] = {"Letter", "Mark", "Number", "Punctuation", "Symbol", "Separator", "Other"};
+  static const char letters[] = "LMNPSZC";
   const size_t size = escape_length(r), from = 3 + (next(r, 3) == '^');
-  bool found = (next(r, 1) == 'p' || next(r, 1) == 'P') && next(r, 2) == '{' && size > from + 3;
-  for (size_t i = 0; i < sizeof others / sizeof *others && found; i++) {
-    found = strlen(others[i]) != size - from - 1 || memcmp(others[i], r->text + r->at + from, size - from - 1) != 0;
+  if ((next(r, 1) != 'p' && next(r, 1) != 'P') || next(r, 2) != '{' || size <= from + 3) {
+    return false;
   }
-  for (size_t i = from; found && i < size - 1; i++) {
-    found = strchr("=:", next(r, i)) == NULL;
+  const char *name = r->text + r->at + from, *sign = from == 4 ? "^" : "";
+  const int length = (int)(size - from - 1);
+  for (size_t i = 0; i < sizeof categories / sizeof *categories; i++) {
+    if (strlen(categories[i]) == (size_t)length && strncmp(categories[i], name, (size_t)length) == 0) {
+      buffer_format(out, "\\%c{%s%c}", next(r, 1), sign, letters[i]);
+      r->at += size;
+      return true;
+    }
   }
-  if (found) {
-    buffer_format(out, "\\%c{%ssc:%.*s", next(r, 1), from == 4 ? "^" : "", (int)(size - from), r->text + r->at + from);
-    r->at += size;
+  if (!pattern_knows_script(name, (size_t)length)) {
+    return false;
   }
-  return found;
+  buffer_format(out, "\\%c{%ssc:%.*s}", next(r, 1), sign, length, name);
+  r->at += size;
+  return true;
 }
 
 // --- sets ---
 
+static bool ends_in_hyphen(const Buffer *flat) {
+  size_t escapes = 0;
+  while (escapes + 1 < flat->length && flat->text[flat->length - 2 - escapes] == '\\') {
+    escapes++;
+  }
+  return flat->length > 0 && flat->text[flat->length - 1] == '-' && escapes % 2 == 0;
+}
+
 // What follows is no end of a range.
 static void close_range(Buffer *flat) {
-  if (flat->length > 0 && flat->text[flat->length - 1] == '-' &&
-      !(flat->length > 1 && flat->text[flat->length - 2] == '\\')) {
+  if (ends_in_hyphen(flat)) {
     flat->length--;
     buffer_text(flat, "\\-");
   }
@@ -96,7 +113,7 @@ static void flat_put(const Buffer *flat, bool negated, Buffer *out) {
     buffer_text(out, negated ? "(?s:.)" : "(?!)");
     return;
   }
-  buffer_format(out, negated ? "[^" : flat->text[0] == '^' ? "[\\" : "[");
+  buffer_text(out, negated ? "[^" : strchr("^.:=", flat->text[0]) ? "[\\" : "[");
   buffer_bytes(out, flat->text, flat->length);
   buffer_text(out, "]");
 }
@@ -125,6 +142,9 @@ static void posix_read(Reader *r, Set *set) {
                {"upper", "\\p{Uppercase}"},
                {"space", "\\s"},
                {"word", WORD},
+               {"print", "[:print:]"},
+               {"cntrl", "[:cntrl:]"},
+               {"ascii", "[:ascii:]"},
                {"xdigit", HEX}};
   const bool negated = next(r, 2) == '^';
   const char *name = r->text + r->at + 2 + negated;
@@ -149,7 +169,7 @@ static void set_escape(Reader *r, Set *set) {
     close_range(&set->flat);
     buffer_format(flat ? &set->flat : &set->others, flat ? "%s" : "|[^%s]", flat ? flat : other);
     r->at += 2;
-  } else if (!character_spell(r, &set->flat) && !script_spell(r, &set->flat)) {
+  } else if (!character_spell(r, &set->flat) && !property_spell(r, &set->flat)) {
     const size_t size = escape_length(r);
     buffer_bytes(&set->flat, r->text + r->at, size);
     r->at += size;
@@ -160,8 +180,11 @@ static void set_read(Reader *r, Set *set);
 
 static void nested_read(Reader *r, Set *set) {
   Set inner = {0};
+  const bool before = ends_in_hyphen(&set->flat);
   set_read(r, &inner);
-  close_range(&set->flat);
+  if (!r->what && (before || (next(r, 0) == '-' && next(r, 1) != ']'))) {
+    refuse(r, "a hyphen beside a set within a set");
+  }
   if (!inner.negated && inner.others.length == 0) {
     buffer_bytes(&set->flat, inner.flat.text ? inner.flat.text : "", inner.flat.length);
   } else {
@@ -269,7 +292,7 @@ static void escape_spell(Reader *r, Buffer *out) {
   }
   if (kind == 'y' || kind == 'Y') {
     refuse(r, "\\y");
-  } else if (!character_spell(r, out) && !script_spell(r, out)) {
+  } else if (!character_spell(r, out) && !property_spell(r, out)) {
     const size_t size = escape_length(r);
     buffer_bytes(out, r->text + r->at, size);
     r->at += size;

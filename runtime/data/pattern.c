@@ -13,6 +13,7 @@
 struct Pattern {
   pcre2_code *code;
   bool compiled;  // to machine code
+  bool behind;    // it looks at what stands ahead of a match
 };
 
 struct Matcher {
@@ -56,6 +57,7 @@ bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *e
   made->code =
       pcre2_compile((PCRE2_SPTR)(spelled.text ? spelled.text : ""), spelled.length,
                     PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C, &problem, &place, NULL);
+  made->behind = spelled.text && strstr(spelled.text, "(?m:^)");
   buffer_free(&spelled);
   if (!made->code) {
     pcre2_get_error_message(problem, words, sizeof words);
@@ -66,9 +68,28 @@ bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *e
     return error_set(error, 1, "the pattern %.*s cannot be read: %s", length < 200 ? (int)length : 200, text,
                      (const char *)words);
   }
+  uint32_t behind = 0;
+  pcre2_pattern_info(made->code, PCRE2_INFO_MAXLOOKBEHIND, &behind);
+  made->behind |= behind > 0;
   made->compiled = pcre2_jit_compile(made->code, PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD) == 0;
   *pattern = made;
   return true;
+}
+
+bool pattern_looks_behind(const Pattern *pattern) {
+  return pattern->behind;
+}
+
+bool pattern_knows_script(const char *name, size_t length) {
+  Buffer text = {0};
+  int problem;
+  PCRE2_SIZE place;
+  buffer_format(&text, "\\p{sc:%.*s}", (int)length, name);
+  pcre2_code *code =
+      text.failed ? NULL : pcre2_compile((PCRE2_SPTR)text.text, text.length, PCRE2_UTF, &problem, &place, NULL);
+  buffer_free(&text);
+  pcre2_code_free(code);
+  return code != NULL;
 }
 
 void pattern_destroy(Pattern *pattern) {
@@ -108,10 +129,13 @@ Match pattern_next(const Pattern *pattern, Matcher *matcher, const char *text, s
                    size_t *begin, size_t *end) {
   const uint32_t partial = more ? PCRE2_PARTIAL_HARD : 0;
   PCRE2_SPTR subject = (PCRE2_SPTR)text;
-  const int count = pattern->compiled
-                        ? pcre2_jit_match(pattern->code, subject, length, at, partial, matcher->data, matcher->context)
-                        : pcre2_match(pattern->code, subject, length, at, partial | PCRE2_NO_UTF_CHECK, matcher->data,
-                                      matcher->context);
+  int count = pattern->compiled
+                  ? pcre2_jit_match(pattern->code, subject, length, at, partial, matcher->data, matcher->context)
+                  : PCRE2_ERROR_JIT_STACKLIMIT;
+  if (count == PCRE2_ERROR_JIT_STACKLIMIT) {  // of a long match
+    count = pcre2_match(pattern->code, subject, length, at, partial | PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, matcher->data,
+                        matcher->context);
+  }
   const PCRE2_SIZE *found = pcre2_get_ovector_pointer(matcher->data);
   if (count == PCRE2_ERROR_NOMATCH) {
     return MATCH_NONE;
@@ -138,6 +162,16 @@ bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *e
   (void)text, (void)length, (void)pattern;
   return error_set(error, 1,
                    "mdl was built without PCRE2, which tokenizers need; install libpcre2-dev and build again");
+}
+
+bool pattern_looks_behind(const Pattern *pattern) {
+  (void)pattern;
+  return false;
+}
+
+bool pattern_knows_script(const char *name, size_t length) {
+  (void)name, (void)length;
+  return false;
 }
 
 void pattern_destroy(Pattern *pattern) {

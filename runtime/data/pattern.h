@@ -15,6 +15,8 @@ typedef enum { MATCH_FOUND, MATCH_NONE, MATCH_MORE, MATCH_FAILED, MATCH_STARVED 
 
 // As Oniguruma and Rust read it: \s is Unicode's White_Space, $ the very end.
 bool pattern_create(const char *text, size_t length, Pattern **pattern, Error *error);
+bool pattern_looks_behind(const Pattern *pattern);  // at what stands ahead of a match, as ^ and \b do
+bool pattern_knows_script(const char *name, size_t length);
 void pattern_destroy(Pattern *pattern);
 bool matcher_create(Matcher **matcher, Error *error);
 void matcher_destroy(Matcher *matcher);

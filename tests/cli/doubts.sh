@@ -170,7 +170,7 @@ same "how often it is said" "$(grep -c "below 0" out)" 1
 # Losses.
 for loss in "mean(cross_entropy(logits, targets over vocab))" \
   "masked_mean(cross_entropy(logits, targets over vocab), targets != 10)" \
-  "sum(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab))) / sum(where(pos(seq) < 4, 0, 0 * mean(logits over vocab) + 1))" \
+  "sum(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab))) / (size(batch) * sum(where(pos(seq) < 4, 0, 1)))" \
   "0 - mean(sum(((pos(vocab) == targets) as real) * log(softmax(logits over vocab)) over vocab))"; do
   sed "s|  loss = .*|  loss = $loss;|" "$SMALL" > loss.mdl
   rm -rf loss
@@ -191,6 +191,10 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   "mean(cross_entropy(logits, targets over vocab) * where(targets == 101, 10, 1))" \
   "mean(min(cross_entropy(logits, targets over vocab), 3))" "max(cross_entropy(logits, targets over vocab))" \
   "masked_mean(targets != 10, cross_entropy(logits, targets over vocab))" \
+  "0.5 * masked_mean(cross_entropy(logits, targets over vocab), targets != 10)" \
+  "masked_mean(min(cross_entropy(logits, targets over vocab), 3), targets != 10)" \
+  "sum(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab))) / sum(where(pos(seq) < 4, 0, 1))" \
+  "log(mean(cross_entropy(logits, targets over vocab)))" \
   "0 - mean(where(pos(vocab) == targets, log(sigmoid(logits)), log(1 - sigmoid(logits))))"; do
   sed "s/  loss = .*/  loss = $loss;/" kinds.mdl > loss.mdl
   rm -rf loss

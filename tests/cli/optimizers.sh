@@ -151,5 +151,15 @@ set_of optimizer.momentum=0.9 'adamw(lr = 1e-3, decay = 0.1)' 'norm: adamw(lr = 
 set_of optimizer.norm.decay=0.3 'adamw(lr = 1e-3, decay = 0.1)' 'norm: adamw(lr = 1e-3, decay = 0.3)' 'momentum = 0.5'
 set_of 'optimizer.betas=(0.8, 0.9)' 'adamw(lr = 1e-3, decay = 0.1, betas = (0.8, 0.9))' \
   'norm: adamw(lr = 1e-3, decay = 0, betas = (0.8, 0.9))' 'sgd(lr = 1e-2, momentum = 0.5)'
+sed -i 's/optimizer adamw(lr = 1e-3, decay = 0.1);/optimizer adamw(1e-3);/; s/norm: adamw(lr = 1e-3, decay/norm: adamw(lr = 0.001, decay/' longest.mdl
+set_of optimizer.decay=0.2 'adamw(1e-3, decay = 0.2)' 'norm: adamw(lr = 0.001, decay = 0)'
+set_of optimizer.lr=2e-3 'adamw(2e-3)' 'norm: adamw(lr = 2e-3, decay = 0)'
+for first in optimizer.norm.lr=3e-3 optimizer.lr=2e-3; do
+  rm -rf set
+  second=optimizer.lr=2e-3
+  [ "$first" != "$second" ] || second=optimizer.norm.lr=3e-3
+  train longest.mdl --recipe rules --set "$first" --set "$second" --out set
+  mentions set/resolved.mdl 'adamw(2e-3)' 'norm: adamw(lr = 3e-3, decay = 0)'
+done
 expect 1 "$MDLC" compile longest.mdl --recipe rules --set optimizer.norm.momentum=1 -o set.mdlx
 mentions err "'adamw' has no parameter 'momentum'"
