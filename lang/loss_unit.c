@@ -7,8 +7,10 @@
 
 bool lint_number(const Graph *graph, ValueId value, double *number) {
   const Node *node = graph_producer(graph, value);
-  *number = node && node->op == OP_CONST ? node->number : 0;
-  return node && node->op == OP_CONST;
+  node = node && node->op == OP_TO_REAL ? graph_producer(graph, node->operands[0]) : node;
+  const bool whole = node && node->op == OP_INTEGER;
+  *number = whole ? (double)node->integer : node && node->op == OP_CONST ? node->number : 0;
+  return whole || (node && node->op == OP_CONST);
 }
 
 // A logarithm, or one in a composite's own body.
@@ -170,7 +172,7 @@ static Sum sum_find(const Graph *graph, ValueId value) {
     } else if (node->op == OP_SUM) {
       sum.of = node->operands[0];
       sum.over = shape_union(sum.over, &node->axes);
-    } else if (node->op != OP_NEG && !op_alias(node->op)) {
+    } else if (node->op != OP_NEG && node->op != OP_TO_REAL && !op_alias(node->op)) {
       break;
     }
     value = node->operands[0];
@@ -244,10 +246,10 @@ bool lint_mean_of_some(Graph *graph, const Node *quotient, const Shape *counted)
   Sum some = sum_find(graph, by);
   for (int i = 0; i < all.over.count; i++) {  // along which weights are the same
     const bool same = !shape_has(&some.over, all.over.axis[i]);
-    some.factor *= same ? (double)graph->axes.at[all.over.axis[i]].global : 1;
+    some.factor /= same ? (double)graph->axes.at[all.over.axis[i]].global : 1;
   }
   if (!shape_contains(&all.over, &some.over) || all.of < 0 || some.of < 0 ||
-      fabs(all.factor / some.factor - 1) > 1e-6 || least > 1.001 * fabs(some.factor) ||
+      fabs(all.factor / some.factor - 1) > 1e-6 || least > 1.001 * fabs(all.factor) ||
       !counts(graph, all.of, some.of, &entropy) || !lint_bare_entropy(graph, entropy)) {
     return false;
   }
