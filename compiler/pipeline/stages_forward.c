@@ -42,6 +42,28 @@ static int latest_operand(const Placing *p, const Node *node) {
   return stage;
 }
 
+// Where the parameters that it reads were placed before the graph was sharded: their gradients are packed there.
+static int home_of_operands(const Placing *p, const Node *node) {
+  int home = STAGE_ANY;
+  for (int i = 0; i < node->operand_count && p->stages->chunks == 1; i++) {
+    const int tensor = p->steady[node->operands[i]] ? placing_tensor(p, node->operands[i]) : -1;
+    const int at = tensor >= 0 ? p->graph->persistent.at[tensor].home - 1 : STAGE_ANY;
+    home = at > home ? at : home;
+  }
+  return home;
+}
+
+// Of what hangs on iterations and stands in none of them.
+static int stage_behind_layers(const Placing *p, const Node *node) {
+  const int stage = latest_operand(p, node), home = home_of_operands(p, node);
+  return home > stage ? home : stage;
+}
+
+// Is it another form of a value that is made in the microbatches?
+static bool is_view(const Placing *p, const Node *node) {
+  return node->operand_count == 1 && op_same(node->op) && !p->steady[node->operands[0]] && p->bound[node->operands[0]];
+}
+
 // What waits for its readers and has none.
 static int unread_stage(const Placing *p, const Node *node) {
   int stage = placing_carries(node) ? p->at[placing_carried(p, node->operands[0])] : STAGE_ANY;
@@ -82,7 +104,7 @@ void placing_forward(Placing *p) {
     placing_put(p, p->order.at[i],
                 placing_carries(node) ? PLACING_PENDING
                 : natural >= 0        ? natural
-                : layered && !partial ? latest_operand(p, node)
+                : layered && !partial ? stage_behind_layers(p, node)
                                       : PLACING_PENDING);
   }
   for (int i = 0; i < p->graph->values.count; i++) {
@@ -96,6 +118,9 @@ void placing_forward(Placing *p) {
       int used = earliest[node->first_result + j];
       first = used < first ? used : first;
     }
+    if (*stage == PLACING_PENDING && first == INT32_MAX && is_view(p, node)) {
+      continue;
+    }
     if (*stage == PLACING_PENDING) {
       placing_put(p, p->order.at[i], first < INT32_MAX ? first : unread_stage(p, node));
     } else if (first < *stage && free[node->first_result]) {
@@ -104,6 +129,13 @@ void placing_forward(Placing *p) {
     for (int j = 0; *stage >= 0 && j < node->operand_count; j++) {
       int *early = &earliest[node->operands[j]];
       *early = *stage < *early ? *stage : *early;
+    }
+  }
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {  // what the backward alone reads is where it is made of
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    if (p->stages->node[p->order.at[i]] == PLACING_PENDING) {
+      const int at = p->at[node->operands[0]];
+      placing_put(p, p->order.at[i], at >= 0 ? at : 0);
     }
   }
 }

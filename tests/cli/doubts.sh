@@ -196,7 +196,7 @@ for loss in "mean(square(max(logits over vocab) - (targets as real)))" "0.5 * me
   "sum(where(pos(seq) < 4, 0, cross_entropy(logits, targets over vocab))) / sum(where(pos(seq) < 4, 0, 1))" \
   "log(mean(cross_entropy(logits, targets over vocab)))" \
   "0 - mean(where(pos(vocab) == targets, log(sigmoid(logits)), log(1 - sigmoid(logits))))"; do
-  sed "s/  loss = .*/  loss = $loss;/" kinds.mdl > loss.mdl
+  sed "s|  loss = .*|  loss = $loss;|" kinds.mdl > loss.mdl
   rm -rf loss
   train loss.mdl --steps 1 --out loss --data text.txt --set seq=8
   mentions out ", without a unit"
