@@ -91,6 +91,7 @@ bool checkpoint_is_good(const CheckpointFacts *facts);
 
 // The newest in `directory` but for those of numbers that are not finite, unless all are. *found is false, and the
 // result true, if there is none.
+bool checkpoint_newest_good(const char *directory, int64_t *step, Error *error);  // -1: none is
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error);
 
 // The lowest validation loss of the finite ones, as CheckpointKeep has it; infinite: none was evaluated.

@@ -232,6 +232,21 @@ bool checkpoint_best(const char *directory, uint64_t validated_with, int64_t val
   return true;
 }
 
+bool checkpoint_newest_good(const char *directory, int64_t *step, Error *error) {
+  int64_t *steps;
+  int count;
+  *step = -1;
+  if (!checkpoint_steps(directory, &steps, &count, error)) {
+    return false;
+  }
+  for (int i = 0; i < count && *step < 0; i++) {
+    CheckpointFacts facts = {0};
+    *step = step_seen(directory, steps[i], &facts) == SEEN_GOOD ? steps[i] : -1;
+  }
+  free(steps);
+  return true;
+}
+
 bool checkpoint_newest(const char *directory, char path[IO_PATH_MAX], bool *found, Error *error) {
   int64_t *steps;
   int count, at = 0;

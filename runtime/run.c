@@ -112,6 +112,14 @@ bool run_create(Run *run, const char *out, const char *model, Error *error) {
 }
 
 void run_abandon(const Run *run) {
+  static const char *const written[] = {"plan.mdlx", "resolved.mdl"};
+  for (size_t i = 0; i < sizeof written / sizeof *written; i++) {
+    char path[IO_PATH_MAX];
+    Error ignored;
+    if (run_file(run, written[i], path, &ignored)) {
+      unlink(path);
+    }
+  }
   if (rmdir(run->checkpoints) == 0 && !run->found) {
     rmdir(run->path);
   }

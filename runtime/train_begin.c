@@ -150,6 +150,21 @@ static bool begin_plan(Trainer *t, Error *error) {
   return stays ? run_replaces_plan(&t->run, error) : trainer_write_plan(t, error);
 }
 
+static bool make_plan(Trainer *t, const char *weights, Error *error) {
+  const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
+  const DataFacts read = data_facts(t->data);
+  const char *data = mix && !(t->options->data && !read.described) ? read.described : read.path;
+  const RunFiles files = {data, t->options->data, weights};
+  return run_plan(t->arena, &t->run, t->set, &files, &t->plan_due, error);
+}
+
+// A run that is ended while it reads the weights that it begins with says which they are.
+static bool name_weights(Trainer *t, Error *error) {
+  const struct SourceOptions *from = t->options->from;
+  return !from || (make_plan(t, run_weights(t->arena, from, t->options->save_trained, 0), error) &&
+                   run_write_plan(&t->run, &t->plan_due, error));
+}
+
 static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *error) {
   char path[IO_PATH_MAX];
   const TrainOptions *options = t->options;
@@ -164,7 +179,7 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   read_before(t);
-  if (!states_hold(t, error) || !trainer_state(t, facts, notes, error) ||
+  if (!states_hold(t, error) || (fresh && !name_weights(t, error)) || !trainer_state(t, facts, notes, error) ||
       (options->restart && !run_set_aside(&t->run, error)) || !run_file(&t->run, "log.txt", path, error) ||
       !log_open(&t->log, path, error)) {
     if (fresh) {
@@ -173,17 +188,12 @@ static bool trainer_begin_with(Trainer *t, CheckpointFacts *facts, Buffer *notes
     return false;
   }
   log_diagnostics(t);
-  const bool mix = t->plan->run.data_kind && strcmp(t->plan->run.data_kind, "mix") == 0;
-  const DataFacts read = data_facts(t->data);
-  const char *data = mix && !(options->data && !read.described) ? read.described : read.path;
   const char *weights = options->from ? run_weights(t->arena, options->from, options->save_trained, t->weights_print)
                         : options->restart ? NULL
                                            : run_weights_before(t->arena, t->before);
-  const RunFiles files = {data, options->data, weights};
   // The plan comes after the metrics: it flushes the directory, so that a checkpoint never has lines that are lost.
   if (!run_file(&t->run, "metrics.jsonl", path, error) || !metrics_open(&t->metrics, path, facts->step, error) ||
-      !run_plan(t->arena, &t->run, t->set, &files, &t->plan_due, error) || !begin_plan(t, error) ||
-      !trainer_tuning(t, error) ||
+      !make_plan(t, weights, error) || !begin_plan(t, error) || !trainer_tuning(t, error) ||
       !events_open(&t->events, t->run.path, options->resume && !options->restart ? facts->step + 1 : 0, error)) {
     return false;
   }

@@ -566,8 +566,8 @@ bool trainer_state(Trainer *t, CheckpointFacts *facts, Buffer *notes, Error *err
   t->saved = facts->step;
   t->keeps_best |= facts->keeps_best;
   remember(t, facts);
-  t->good = checkpoint_is_good(facts) ? facts->step : -1;
-  return resume_data_holds(t, facts, error) && checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
+  return checkpoint_newest_good(t->run.checkpoints, &t->good, error) && resume_data_holds(t, facts, error) &&
+         checkpoint_frozen(t->arena, t->run.checkpoint, &t->frozen, error) &&
          frozen_moved(t->frozen, t->options->trunk, error) && frozen_named(t->frozen, error) &&
          remember_frozen(t, facts) &&
          (!t->options->keep_best ||

@@ -24,6 +24,13 @@ train spiky.mdl --steps 18 --eval-every 0 --out parts --restart
 train spiky.mdl --set until=19 --steps 20 --out parts --resume
 mentions parts/checkpoints/step-00000020/manifest.json '"bad_steps": 0,'
 
+# A run that goes on from a bad checkpoint knows the good one before it.
+train spiky.mdl --steps 14 --eval-every 0 --save-every 7 --keep 1 --out good
+train good --resume --steps 16 --eval-every 0 --save-every 2 --keep 1
+mentions out "the newest good checkpoint, of step 7, is kept"
+expect 4 "$MDL" train good --resume --steps 40 --eval-every 0 --save-every 0
+mentions err "the newest good checkpoint is of step 7"
+
 # The step behind which the loss is the lowest was skipped: its parameters are those of the step before.
 train spiky.mdl --set until=13 --steps 12 --eval-every 4 --save-every 0 --out short
 train spiky.mdl --set until=13 --steps 13 --eval-every 4 --save-every 0 --keep-best --out best
