@@ -236,15 +236,19 @@ static double given_as(const Ast *written, const char *name, int place) {
   return given && given->kind == AST_NUMBER ? given->number : 0;
 }
 
-static bool calls(const Ast *written, const char *name) {
+// Does it call this schedule of the library?
+static bool calls(const Rate *rate, const Ast *written, const char *name) {
   const Ast *value = written->kind == AST_ARGUMENT ? written->kids[0] : written;
-  return value && value->kind == AST_CALL && value->name && strcmp(value->name, name) == 0;
+  const bool named = value && value->kind == AST_CALL && value->name && strcmp(value->name, name) == 0;
+  const Declaration *called = named ? unit_find(rate->e->unit, SPACE_CODE, value->name) : NULL;
+  return called && called->library;
 }
 
 // A schedule of the library that comes down to what is above it. False: nothing is said.
 static bool warn_floor(const Rate *rate, const Ast *written) {
   Diag *diag = rate->e->diag;
-  const bool wsd = calls(written, "wsd"), known = wsd || calls(written, "cosine") || calls(written, "linear_decay");
+  const bool wsd = calls(rate, written, "wsd"),
+             known = wsd || calls(rate, written, "cosine") || calls(rate, written, "linear_decay");
   const double peak = given_as(written, "peak", 0), lowest = given_as(written, "floor", wsd ? 4 : 3);
   if (!known || peak <= 0 || lowest <= peak) {
     return false;
@@ -258,7 +262,7 @@ static bool warn_floor(const Rate *rate, const Ast *written) {
 // A decay that is longer than what the warmup leaves of the run. In a few steps nothing comes to its peak.
 static void warn_peak(Rate *rate, const Ast *written, double steps, const Course *course) {
   Diag *diag = rate->e->diag;
-  const double peak = given_as(written, "peak", calls(written, "wsd") ? 0 : -1);
+  const double peak = given_as(written, "peak", calls(rate, written, "wsd") ? 0 : -1);
   if (steps < 10 || course->most > 0.75 * peak || rate_at(rate, steps) == course->most) {
     return;
   }
