@@ -45,7 +45,7 @@ static int latest_operand(const Placing *p, const Node *node) {
 // Where the parameters that it reads were placed before the graph was sharded: their gradients are packed there.
 static int home_of_operands(const Placing *p, const Node *node) {
   int home = STAGE_ANY;
-  for (int i = 0; i < node->operand_count && p->stages->chunks == 1; i++) {
+  for (int i = 0; i < node->operand_count; i++) {
     const int tensor = p->steady[node->operands[i]] ? placing_tensor(p, node->operands[i]) : -1;
     const int at = tensor >= 0 ? p->graph->persistent.at[tensor].home - 1 : STAGE_ANY;
     home = at > home ? at : home;
@@ -136,6 +136,23 @@ void placing_forward(Placing *p) {
     if (p->stages->node[p->order.at[i]] == PLACING_PENDING) {
       const int at = p->at[node->operands[0]];
       placing_put(p, p->order.at[i], at >= 0 ? at : 0);
+    }
+  }
+}
+
+void placing_forward_homes(Placing *p) {
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const int stage = p->stages->node[p->order.at[i]];
+    if (stage < 0 || node->backward || placing_natural(p, node->scope) >= 0) {
+      continue;
+    }
+    int least = home_of_operands(p, node);
+    for (int j = 0; j < node->operand_count; j++) {
+      least = p->at[node->operands[j]] > least ? p->at[node->operands[j]] : least;
+    }
+    if (least > stage) {
+      placing_put(p, p->order.at[i], least);
     }
   }
 }

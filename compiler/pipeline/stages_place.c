@@ -119,6 +119,39 @@ static bool is_gradient(const Placing *p, ValueId value) {
   return node && p->in_body[maker] && node->backward && p->at[value] >= 0;
 }
 
+// Is it no gradient, but computed again, or a value of the forward in another form, as gathered again?
+static bool is_again(const Placing *p, const Node *node) {
+  if (node->recomputed || placing_carries(node)) {
+    return true;
+  }
+  while (node && node->backward && node->operand_count == 1 && (placing_carries(node) || op_same(node->op))) {
+    node = graph_producer(p->graph, node->operands[0]);
+  }
+  return node && (!node->backward || node->recomputed);
+}
+
+// Where it belongs: where the operation is that it is a gradient of.
+static int natural_of_gradient(const Placing *p, const Node *node) {
+  const int natural = node->source >= 0 ? p->stages->node[node->source] : STAGE_ANY;
+  const Node *source = node->source >= 0 ? graph_node(p->graph, node->source) : NULL;
+  const bool nowhere = source && source->result_count && (p->steady[source->first_result] || !p->listed[node->source]);
+  return natural >= 0 || nowhere ? natural : placing_natural(p, node->scope);
+}
+
+// Where what reads a gradient belongs: of two equal ones, which are one, it is the later that has to be there in time.
+static void find_wanted(Placing *p) {
+  memset(p->wanted, -1, sizeof *p->wanted * (size_t)(p->graph->values.count + 1));
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const bool reads = node->backward && p->in_body[p->order.at[i]] && node->op != OP_PACK && placing_placed(p, node);
+    const int natural = reads && !is_again(p, node) ? natural_of_gradient(p, node) : STAGE_ANY;
+    for (int j = 0; natural >= 0 && j < node->operand_count; j++) {
+      int *wanted = &p->wanted[placing_carried(p, node->operands[j])];
+      *wanted = natural > *wanted ? natural : *wanted;
+    }
+  }
+}
+
 // A gradient flows from later stages to earlier ones, so it is made no later than those that it is made of.
 static int stage_of_gradient(const Placing *p, const Node *node) {
   int first = STAGE_ANY, last = STAGE_ANY;
@@ -136,12 +169,9 @@ static int stage_of_gradient(const Placing *p, const Node *node) {
   if (node->op == OP_ADD && first >= 0 && first == last) {
     return first;  // contributions are added up where they are made: one message instead of several
   }
-  int natural = node->source >= 0 ? p->stages->node[node->source] : STAGE_ANY;
-  const Node *source = node->source >= 0 ? graph_node(p->graph, node->source) : NULL;
-  if (natural < 0 &&
-      !(source && source->result_count && (p->steady[source->first_result] || !p->listed[node->source]))) {
-    natural = placing_natural(p, node->scope);
-  }
+  int natural = natural_of_gradient(p, node);
+  natural =
+      node->result_count == 1 && p->wanted[node->first_result] > natural ? p->wanted[node->first_result] : natural;
   const int stage = natural >= 0 && (first < 0 || natural < first) ? natural : first,
             pack = p->packed[node->first_result];
   return pack > stage && (first < 0 || first >= pack) ? pack : stage;  // where its pack is, if it can be made there
@@ -171,21 +201,11 @@ static int unread_backward(const Placing *p, const Node *node) {
   return natural >= 0 ? natural : with_operands(p, node);
 }
 
-// Is it no gradient, but computed again, or a value of the forward in another form, as gathered again?
-static bool is_again(const Placing *p, const Node *node) {
-  if (node->recomputed || placing_carries(node)) {
-    return true;
-  }
-  while (node && node->backward && node->operand_count == 1 && (placing_carries(node) || op_same(node->op))) {
-    node = graph_producer(p->graph, node->operands[0]);
-  }
-  return node && (!node->backward || node->recomputed);
-}
-
 // What is computed again, or cast again, for the backward is made where it is needed first.
 static void place_backward(Placing *p) {
   int *latest = ARENA_ARRAY(p->arena, int, p->graph->values.count + 1);
   find_packed(p);
+  find_wanted(p);
   for (int i = 0; i < p->order.count && i < p->updates; i++) {
     const Node *node = graph_node(p->graph, p->order.at[i]);
     if (node->backward && p->in_body[p->order.at[i]] && placing_placed(p, node)) {
@@ -211,6 +231,28 @@ static void place_backward(Placing *p) {
       *late = *stage > *late ? *stage : *late;
     }
   }
+}
+
+// Is a gradient made before the stage where it is packed? No message goes that way.
+static bool packs_flow(const Placing *p) {
+  for (int i = 0; i < p->order.count && i < p->updates; i++) {
+    const Node *node = graph_node(p->graph, p->order.at[i]);
+    const int stage = p->stages->node[p->order.at[i]];
+    for (int j = 0; node->op == OP_PACK && node->backward && p->in_body[p->order.at[i]] && j < node->operand_count;
+         j++) {
+      const int at = p->at[node->operands[j]];
+      if (at >= 0 && stage >= 0 && at < stage) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+static void begin_again(Placing *p) {
+  memset(p->at, -1, sizeof *p->at * (size_t)(p->graph->values.count + 1));
+  memset(p->latest, -1, sizeof *p->latest * (size_t)(p->graph->values.count + 1));
+  memset(p->stages->node, -1, sizeof *p->stages->node * (size_t)(p->graph->nodes.count + 1));
 }
 
 // --- persistent tensors ---
@@ -458,6 +500,7 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
   p.reader = ARENA_ARRAY(arena, NodeId, values);
   p.latest = ARENA_ARRAY(arena, int, values);
   p.packed = ARENA_ARRAY(arena, int, values);
+  p.wanted = ARENA_ARRAY(arena, int, values);
   memset(p.at, -1, sizeof(int) * (size_t)values);
   memset(p.tensor, -1, sizeof(int) * (size_t)values);
   memset(p.latest, -1, sizeof(int) * (size_t)values);
@@ -471,6 +514,15 @@ bool stages_place(Arena *arena, Graph *graph, const Spec *spec, const Tenancy *k
     return false;
   }
   place_backward(&p);
+  if (!packs_flow(&p)) {
+    begin_again(&p);
+    placing_forward(&p);
+    placing_forward_homes(&p);
+    if (!placing_flows(&p)) {
+      return false;
+    }
+    place_backward(&p);
+  }
   hold(&p);
   place_packs(&p);
   placing_find_there(&p);

@@ -23,6 +23,7 @@ typedef struct {
   int *tensor;     // by value: which persistent tensor it is, or -1
   NodeId *reader;  // by value: the one node of the forward that reads it, or -1
   int *latest;     // by value, of a part of a sum that waits for the rest: the latest stage of its terms, or STAGE_ANY
+  int *wanted;     // by value: the latest stage where something that reads it in the backward belongs, or STAGE_ANY
   int *packed;     // by value: where it is packed with other gradients, or STAGE_ANY
   uint64_t **there;  // by value, of steady ones: the stages that have all its tensors, as bits
 } Placing;
@@ -85,7 +86,8 @@ int placing_tensor(const Placing *p, ValueId value);
 
 // stages_forward.c
 void placing_forward(Placing *p);
-bool placing_flows(const Placing *p);  // no iteration needs what a later stage makes; reports the first that does
+void placing_forward_homes(Placing *p);  // nothing that reads a parameter is before the stage of its gradient's pack
+bool placing_flows(const Placing *p);    // no iteration needs what a later stage makes; reports the first that does
 
 // stages_steady.c, once it is known which stages have which tensors.
 void placing_find_there(Placing *p);      // the stages that have all tensors of what is steady

@@ -230,6 +230,21 @@ static bool beside_copy(const Export *x, const char *tokenizer, Error *error) {
   return done;
 }
 
+typedef struct {
+  const char *end;  // the token that ends a document
+  size_t length;    // of it; 0: there is none
+} ClassNames;
+
+static json_t *class_names(void *context) {
+  const ClassNames *names = context;
+  json_t *config =
+      json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
+  if (names->length > 0) {
+    json_object_set_new(config, "eos_token", json_stringn(names->end, names->length));
+  }
+  return config;
+}
+
 // Without it transformers takes the class of the architecture, which may cut text in a way of its own.
 static bool class_write(const Export *x, const char *text, size_t size, Error *error) {
   char path[IO_PATH_MAX];
@@ -241,16 +256,12 @@ static bool class_write(const Export *x, const char *text, size_t size, Error *e
   int32_t length = 0;
   const int32_t end = tokenizer_end(tokenizer);
   const uint8_t *bytes = end >= 0 ? tokenizer_bytes(tokenizer, end, &length) : NULL;
-  json_t *config =
-      json_pack("{s:s, s:b}", "tokenizer_class", "PreTrainedTokenizerFast", "clean_up_tokenization_spaces", 0);
-  bool done = config && (!bytes || json_object_set_new(config, "eos_token",
-                                                       json_stringn((const char *)bytes, (size_t)length)) == 0);
-  char *written = done ? json_dumps(config, JSON_INDENT(2)) : NULL;
-  done = written || error_set(error, 3, "no memory for tokenizer_config.json");
-  done = done && io_path(path, error, "%s/tokenizer_config.json", x->part) &&
-         io_replace_file(NULL, path, written, strlen(written), error);
-  free(written);
-  json_decref(config);
+  ClassNames names = {(const char *)bytes, (size_t)length};
+  char *written = json_made(class_names, &names, JSON_INDENT(2));
+  const bool done = (written || error_set(error, 3, "no memory for tokenizer_config.json")) &&
+                    io_path(path, error, "%s/tokenizer_config.json", x->part) &&
+                    io_replace_file(NULL, path, written, strlen(written), error);
+  json_guard_free(written);
   tokenizer_close(tokenizer);
   return done;
 }

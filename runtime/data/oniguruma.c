@@ -17,6 +17,7 @@ typedef struct {
   size_t length, at;
   const char *what;  // of what cannot be spelled, or NULL
   int depth;         // of sets within sets
+  bool folds;        // (?i) holds here
 } Reader;
 
 // A set: what stands in it, and what else belongs to it, each behind a |, as a set that has a sign of its own.
@@ -142,7 +143,6 @@ static void posix_read(Reader *r, Set *set) {
                {"upper", "\\p{Uppercase}"},
                {"space", "\\s"},
                {"word", WORD},
-               {"print", "[:print:]"},
                {"cntrl", "[:cntrl:]"},
                {"ascii", "[:ascii:]"},
                {"xdigit", HEX}};
@@ -152,6 +152,9 @@ static void posix_read(Reader *r, Set *set) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     const size_t size = strlen(known[i].name);
     if (left >= size + 2 && memcmp(name, known[i].name, size) == 0 && memcmp(name + size, ":]", 2) == 0) {
+      if (r->folds && (strcmp(known[i].name, "lower") == 0 || strcmp(known[i].name, "upper") == 0)) {
+        break;
+      }
       close_range(&set->flat);
       buffer_format(negated ? &set->others : &set->flat, negated ? "|[^%s]" : "%s", known[i].set);
       r->at = (size_t)(name - r->text) + size + 2;
@@ -161,8 +164,23 @@ static void posix_read(Reader *r, Set *set) {
   refuse(r, "a set of POSIX");
 }
 
+// \p{Ll} in a set within (?i) is both cases there, and one here.
+static bool is_of_one_case(const Reader *r) {
+  static const char *const names[] = {"{Ll}", "{Lu}", "{Lt}", "{^Ll}", "{^Lu}", "{^Lt}"};
+  bool found = false;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const size_t size = strlen(names[i]);
+    found |= r->at + 2 + size <= r->length && memcmp(r->text + r->at + 2, names[i], size) == 0;
+  }
+  return found && (next(r, 1) == 'p' || next(r, 1) == 'P');
+}
+
 static void set_escape(Reader *r, Set *set) {
   const char kind = next(r, 1);
+  if (r->folds && is_of_one_case(r)) {
+    refuse(r, "a set with letters of one case under (?i)");
+    return;
+  }
   const char *flat = kind == 'w' ? WORD : kind == 'h' ? HEX : NULL;
   const char *other = kind == 'W' ? WORD : kind == 'H' ? HEX : kind == 'S' ? "\\s" : NULL;
   if (flat || other) {
@@ -303,7 +321,15 @@ static void escape_spell(Reader *r, Buffer *out) {
 typedef struct {
   size_t begin[MOST_DEPTH];
   int more[MOST_DEPTH], count;
+  bool folds[MOST_DEPTH];  // (?i) holds within
 } Groups;
+
+static void group_open(Groups *groups, const Buffer *out) {
+  groups->begin[groups->count] = out->length;
+  groups->more[groups->count] = 0;
+  groups->folds[groups->count] = groups->folds[groups->count - 1];
+  groups->count++;
+}
 
 // (?im-x: and (?i). There m lets a dot be the end of a line.
 static void options_spell(Reader *r, Groups *groups, Buffer *out) {
@@ -312,8 +338,13 @@ static void options_spell(Reader *r, Groups *groups, Buffer *out) {
     end++;
   }
   const bool rest = end < r->length && r->text[end] == ')';
+  bool off = false;
   buffer_text(out, "(?");
   for (size_t i = r->at + 2; i < end; i++) {
+    off |= r->text[i] == '-';
+    if (r->text[i] == 'i') {
+      groups->folds[groups->count - 1] = !off;
+    }
     if (r->text[i] == 'x') {
       refuse(r, "spaces that mean nothing, (?x)");
     }
@@ -345,14 +376,12 @@ static void open_spell(Reader *r, Groups *groups, Buffer *out) {
       end++;
     }
     if (end >= r->length || r->text[end] != ')') {
-      groups->begin[groups->count] = out->length;
-      groups->more[groups->count++] = 0;
+      group_open(groups, out);
     }
     options_spell(r, groups, out);
     return;
   }
-  groups->begin[groups->count] = out->length;
-  groups->more[groups->count++] = 0;
+  group_open(groups, out);
   buffer_text(out, "(");
   r->at++;
   while (next(r, 0) && strchr("?:=!>", next(r, 0))) {
@@ -411,6 +440,7 @@ bool oniguruma_spell(const char *text, size_t length, Buffer *out, const char **
       continue;
     }
     atom = begin;
+    r.folds = groups.folds[groups.count - 1];
     if (c == '[') {
       set_spell(&r, out);
     } else if (c == '\\') {
