@@ -231,14 +231,14 @@ static bool counts(Graph *graph, ValueId term, ValueId counted, ValueId *entropy
   return false;
 }
 
-// Weights that the model makes are another measure with each of its steps.
-static bool is_learned(Graph *graph, ValueId value) {
-  const bool *nodes = lint_nodes_of(graph, value);
-  bool found = false;
-  for (int i = 0; i < graph->nodes.count; i++) {
-    found |= nodes[i] && graph_node(graph, i)->op == OP_PARAM;
-  }
-  return found;
+static bool is_param(Graph *graph, const Node *node) {
+  (void)graph;
+  return node->op == OP_PARAM;
+}
+
+static bool is_any(const Node *node) {
+  (void)node;
+  return true;
 }
 
 bool lint_mean_of_some(Graph *graph, const Node *quotient, const Shape *counted) {
@@ -260,7 +260,8 @@ bool lint_mean_of_some(Graph *graph, const Node *quotient, const Shape *counted)
   }
   if (!shape_contains(&all.over, &some.over) || all.of < 0 || some.of < 0 ||
       fabs(all.factor / some.factor - 1) > 1e-6 || least > 1.001 * fabs(all.factor) ||
-      !counts(graph, all.of, some.of, &entropy) || !lint_bare_entropy(graph, entropy) || is_learned(graph, some.of)) {
+      !counts(graph, all.of, some.of, &entropy) || !lint_bare_entropy(graph, entropy) ||
+      lint_finds(graph, some.of, is_param, is_any)) {  // weights that the model makes change with it
     return false;
   }
   const Shape of = graph_shape(graph, entropy);

@@ -17,6 +17,7 @@
 #include "runtime/data/oniguruma.h"
 #include "runtime/data/pattern.h"
 #include "runtime/data/scan.h"
+#include "runtime/data/tokenizer_internal.h"
 #include "tests/encoded.h"
 
 // Skips the test where mdl was built without the library.
@@ -249,15 +250,11 @@ static void test_scans(void **state) {
   char *text = malloc(20000);
   uint32_t seed = 7;
   for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
-    Buffer cut = {0};
-    buffer_text(&cut, "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"");
-    for (const char *c = patterns[p]; *c; c++) {
-      buffer_format(&cut, *c == '\\' ? "\\\\" : "%c", *c);
-    }
-    buffer_text(&cut,
-                "\"}, \"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
-                "\"use_regex\": false}]}");
-    Tokenizer *tokenizer = tokenizer_of(cut.text, end_added, "");
+    // As ranks of tiktoken have it: in a tokenizer.json cl100k's is another pattern, of Oniguruma.
+    Error error = {0};
+    Tokenizer *tokenizer =
+        tokenizer_of("{\"type\": \"ByteLevel\", \"add_prefix_space\": false, \"use_regex\": false}", end_added, "");
+    assert_true(tokenizer_cut(tokenizer, patterns[p], strlen(patterns[p]), true, true, &error));
     assert_non_null(scan_of(patterns[p], strlen(patterns[p])));
     for (int trial = 0; trial < 40; trial++) {
       const size_t length = text_draw(&seed, trial % 2, text, trial < 20 ? 100 : 20000);
@@ -271,9 +268,38 @@ static void test_scans(void **state) {
       tokens_free(&pieces);
     }
     tokenizer_close(tokenizer);
-    buffer_free(&cut);
   }
   free(text);
+}
+
+// A pattern that looks behind sees what stands ahead of a piece of the text.
+static void test_behind(void **state) {
+  (void)state;
+  needs_patterns();
+  static const char *const patterns[] = {"^..|.", "\\\\b\\\\w{2}|.|\\\\n", "(?<=a)[a-z]+|.|\\\\n"};
+  char text[2000];
+  for (size_t i = 0; i < sizeof text; i++) {
+    text[i] = "the\nre is"[i % 9];
+  }
+  for (size_t p = 0; p < sizeof patterns / sizeof *patterns; p++) {
+    Buffer cut = {0};
+    buffer_format(
+        &cut,
+        "{\"type\": \"Sequence\", \"pretokenizers\": [{\"type\": \"Split\", \"pattern\": {\"Regex\": \"%s\"}, "
+        "\"behavior\": \"Isolated\"}, {\"type\": \"ByteLevel\", \"add_prefix_space\": false, "
+        "\"use_regex\": false}]}",
+        patterns[p]);
+    Tokenizer *tokenizer = tokenizer_of(cut.text, "[]", "");
+    for (size_t size = 7; size < 400; size += 31) {
+      TokenList whole = encoded(tokenizer, text, sizeof text, 1 << 20);
+      TokenList pieces = encoded(tokenizer, text, sizeof text, size);
+      same(&whole, &pieces);
+      tokens_free(&whole);
+      tokens_free(&pieces);
+    }
+    tokenizer_close(tokenizer);
+    buffer_free(&cut);
+  }
 }
 
 // Normal forms: text in pieces makes the tokens of the whole, and those of the form itself.
@@ -510,9 +536,10 @@ static void test_refused(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_merges), cmocka_unit_test(test_cuts),         cmocka_unit_test(test_dialect),
-      cmocka_unit_test(test_scans),  cmocka_unit_test(test_normal_forms), cmocka_unit_test(test_round_trip),
-      cmocka_unit_test(test_ranks),  cmocka_unit_test(test_characters),   cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_merges),     cmocka_unit_test(test_cuts),   cmocka_unit_test(test_dialect),
+      cmocka_unit_test(test_scans),      cmocka_unit_test(test_behind), cmocka_unit_test(test_normal_forms),
+      cmocka_unit_test(test_round_trip), cmocka_unit_test(test_ranks),  cmocka_unit_test(test_characters),
+      cmocka_unit_test(test_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

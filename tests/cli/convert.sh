@@ -126,8 +126,14 @@ if "$MDL" data train-tokenizer text.txt -o tokenizer.json --vocab 300 > /dev/nul
   train words.mdl --recipe own --out words --steps 1 --device cpu
   expect 0 "$MDL" convert words --to hf -o words-hf
   cmp tokenizer.json words-hf/tokenizer.json || die "the tokenizer is another"
+  ! grep -q "AutoTokenizer" out || die "a note on Qwen's tokenizer without Qwen"
   mentions words-hf/tokenizer_config.json '"PreTrainedTokenizerFast"' '"eos_token": "<|endoftext|>"'
   mentions words-hf/config.json '"eos_token_id": 299' '"bos_token_id": null' '"pad_token_id": null'
+  text qwen.mdl llama "${SIZES/256/300}, biased = true"
+  sed -i 's/tokenizer = bytes/tokenizer = "tokenizer.json"/' qwen.mdl
+  train qwen.mdl --recipe own --out qwen --steps 1 --device cpu
+  expect 0 "$MDL" convert qwen --to hf -o qwen-hf
+  mentions out "AutoTokenizer of transformers cuts text as Qwen does"
   # Weights that are trained with the tokens of another tokenizer are said to be.
   train words.mdl --recipe own --steps 1 --out same-words --from words-hf
   ! grep -q "came with the tokenizer" out || die "the same tokenizer is called another"
